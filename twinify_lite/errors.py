@@ -1,0 +1,31 @@
+"""Typed errors: what is wrong, where, and the call that repairs it; never a value from the table."""
+
+from __future__ import annotations
+
+
+class TwinError(Exception):
+    """Base of every error that this package raises on purpose. `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class PrivacyParameterError(TwinError, ValueError):
+    """An epsilon, delta, noise or sampling rate that no theorem covers."""
+
+
+class BudgetExceeded(TwinError):
+    """The ledger refused: nothing was recorded and nothing was run."""
+
+    exit_code = 3
+
+
+class ReceiptError(TwinError):
+    """A mechanism was asked to run without a receipt, with a used one, or with one for something else."""
+
+
+class AccountantDisagreement(TwinError):
+    """Two independent accountants differ by more than their stated errors: no figure is stated at all."""
+
+
+class ModelError(TwinError, ValueError):
+    """The model or guide breaks the contract that one row is one person."""
