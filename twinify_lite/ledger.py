@@ -1,0 +1,421 @@
+"""The one door for the privacy budget: a mechanism runs on a `Receipt`, and only `Ledger.spend` makes one.
+
+How the total is added up. Mechanisms are grouped in stages. Inside a stage their privacy loss distributions are
+convolved, which is tight, but is a theorem only for mechanisms whose noise multipliers, sampling rates and numbers
+of releases were fixed before the stage's first answer was seen (queries and sensitivities may adapt). The row count
+is private and a plan wants it, so a plan made from the noisy row count is adaptive: the count is a stage of its own,
+and the stages are added by basic composition, epsilon to epsilon and delta to delta, which holds for adaptively chosen
+mechanisms under a fixed total (Rogers, Roth, Ullman, Vadhan 2016, "Privacy odometers and filters"). The ledger enforces
+the order by itself: redeeming a receipt, which is what running its mechanism does, seals the stage, and the next
+`spend` opens a new one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from twinify_lite import accountant
+from twinify_lite.accountant import Mechanism, NotPrivate, Relation
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError
+
+if TYPE_CHECKING:
+    import jax
+
+PUBLIC = (
+    "column names and kinds",
+    "the schema file",
+    "the model, guide and hyperparameters",
+    "this statement",
+)
+NOT_PUBLIC = ("ranges", "category lists", "missingness", "every cell")
+ROW_COUNT = (
+    "the number of rows"  # secret where a row may be added or removed, the same in both tables where one is replaced
+)
+
+
+class Secrets(NamedTuple):
+    """The two keys that the guarantee rests on. Neither is ever stored or printed."""
+
+    rows: jax.Array
+    noise: jax.Array
+
+    def __repr__(self) -> str:
+        return "Secrets(<hidden>)"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Receipt:
+    """Proof that one mechanism was paid for. It runs that mechanism once.
+
+    `epsilon` is the upper bound for this mechanism alone at `delta`, that of its stage; `crosscheck` is the figure of
+    the independent accountant, where that one is reliable.
+    """
+
+    what: str
+    mechanism: Mechanism
+    relation: Relation
+    stage: int
+    epsilon: float
+    delta: float
+    crosscheck: float | None
+    _ledger: Ledger = field(repr=False)
+
+    def redeem(self, kind: type[Mechanism] | tuple[type[Mechanism], ...]) -> Secrets:
+        """Use this receipt to run a mechanism of `kind`, and get the secret keys for it.
+
+        Formal guarantee: succeeds at most once for each `spend`, and seals the receipt's stage.
+        """
+        return self._ledger._redeem(self, kind)
+
+    def claim(self, first: int, number: int) -> None:
+        """Take steps `first` to `first + number - 1` of a mechanism of several steps.
+
+        Formal guarantee: succeeds at most once for each step, in order, whoever asks: a step that ran again on another
+        table would carry the same noise, and the difference of its answers would be exact.
+        """
+        self._ledger._claim(self, first, number)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the artifact: everything that a verifier needs to recompute epsilon."""
+        return {
+            "what": self.what,
+            "stage": self.stage,
+            "epsilon": _json_number(self.epsilon),
+            "delta": self.delta,
+            "crosscheck": self.crosscheck,
+            "mechanism": self.mechanism.to_json(),
+        }
+
+
+@dataclass(eq=False)
+class _Stage:
+    """Mechanisms that were fixed before the first of their answers was seen. `delta` is None until it is settled."""
+
+    delta: float | None
+    sealed: bool = False
+    receipts: list[Receipt] = field(default_factory=list)
+
+    @property
+    def mechanisms(self) -> list[Mechanism]:
+        return [receipt.mechanism for receipt in self.receipts]
+
+
+class Ledger:
+    """A budget of (epsilon, delta) for one table, under one relation between neighbouring tables.
+
+    Formal guarantee: whatever runs on this ledger's receipts, and everything computed from it, is (epsilon, delta)
+    differentially private for one row, provided `insecure_seed` is not given.
+
+    >>> from twinify_lite.accountant import DiscreteLaplace
+    >>> ledger = Ledger(1.0, 1e-6)
+    >>> receipt = ledger.spend(DiscreteLaplace(scale=20.0), "row count")
+    >>> ledger.spent
+    (0.05, 0.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 1e-6,
+        *,
+        relation: Relation | Literal["add-remove", "substitute"] = Relation.ADD_REMOVE,
+        insecure_seed: int | None = None,
+    ):
+        if not (isinstance(epsilon, int | float) and epsilon > 0):
+            raise PrivacyParameterError("epsilon must be a positive number, e.g. Ledger(1.0, 1e-6).")
+        accountant.check_delta(delta)
+        self.epsilon = float(epsilon)
+        self.delta = float(delta)
+        self.relation = Relation(relation)
+        self._insecure_seed = insecure_seed
+        self._stages: list[_Stage] = []
+        self._used: set[int] = set()
+        self._steps: dict[int, int] = {}
+        self._next_delta: float | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def without_privacy(cls, *, insecure_seed: int | None = None) -> Ledger:
+        """A ledger that pays for `NotPrivate()` mechanisms, for tests and comparisons: its statement says so."""
+        return cls(math.inf, insecure_seed=insecure_seed)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the statement is a privacy guarantee at all."""
+        return math.isfinite(self.epsilon) and self._insecure_seed is None
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """Every receipt so far, in order."""
+        return tuple(receipt for stage in self._stages for receipt in stage.receipts)
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """(epsilon, delta) that the receipts so far add up to: an upper bound."""
+        pairs = [self._cost(stage, stage.mechanisms) for stage in self._stages]
+        return math.fsum(e for e, _ in pairs), math.fsum(d for _, d in pairs)
+
+    def open_stage(self, *, delta: float) -> None:
+        """Seal what was spent so far and give the next stage `delta` of its own.
+
+        Without this call a stage of pure mechanisms takes no delta, and any other takes all that is left.
+        """
+        with self._lock:
+            if not 0 <= delta <= self.delta - self.spent[1]:
+                raise BudgetExceeded("This stage asks for more delta than the ledger has left.")
+            if self._stages:
+                self._stages[-1].sealed = True
+            self._next_delta = delta
+
+    def spend(self, mechanism: Mechanism, what: str) -> Receipt:
+        """Pay for `mechanism`, or raise `BudgetExceeded` with nothing recorded."""
+        self._require_theorem(mechanism)
+        with self._lock:
+            stage = self._current_stage()
+            needed = self._total(stage, (*stage.mechanisms, mechanism))
+            if needed > self.epsilon or math.isnan(needed):
+                raise BudgetExceeded(
+                    f"'{what}' would bring epsilon to {needed:.6g}, and the ledger holds {self.epsilon:g} at "
+                    f"delta {self.delta:g}. Add noise (`ledger.calibrate`), take fewer steps, or raise epsilon."
+                )
+            receipt = self._receipt(mechanism, what, stage)
+            if stage not in self._stages:
+                self._stages.append(stage)
+                self._next_delta = None
+            stage.receipts.append(receipt)
+            return receipt
+
+    def calibrate(
+        self, mechanism: Mechanism, *, free: str = "noise_multiplier", share: float = 1.0, beside: tuple = ()
+    ) -> Mechanism:
+        """The best value of one `free` field that `share` of what is left pays for. Spends nothing.
+
+        `beside` lists mechanisms that will be spent in the same stage after this one.
+        """
+        self._require_theorem(mechanism)
+        if not 0 < share <= 1:
+            raise PrivacyParameterError("share must lie in (0, 1].")
+        stage = self._current_stage()
+        already = self._cost(stage, stage.mechanisms)[0]
+        target = already + share * (self.epsilon - self._total(stage, stage.mechanisms))
+        if target <= 0:
+            raise BudgetExceeded("Nothing is left in this ledger.")
+        return accountant.calibrate(
+            mechanism,
+            free=free,
+            epsilon=target,
+            delta=self._stage_delta(stage),
+            beside=(*stage.mechanisms, *beside),
+            relation=self.relation,
+        )
+
+    def statement(self) -> Statement:
+        """What is guaranteed, in words (`str`) and as JSON (`.to_json()`)."""
+        stages = [
+            {
+                "epsilon": _json_number(self._cost(stage, stage.mechanisms)[0]),
+                "delta": self._cost(stage, stage.mechanisms)[1],
+                "receipts": [receipt.to_json() for receipt in stage.receipts],
+            }
+            for stage in self._stages
+        ]
+        epsilon, delta = self.spent
+        return Statement(
+            private=self.is_private,
+            why_not=self._why_not(),
+            relation=self.relation,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            spent_epsilon=epsilon,
+            spent_delta=delta,
+            stages=tuple(stages),
+        )
+
+    def _why_not(self) -> str | None:
+        if self._insecure_seed is not None:
+            return "rows and noise were drawn from a seed (`insecure_seed`), so anyone can subtract the noise"
+        if not self.is_private:
+            return "this ledger has no limit (`Ledger.without_privacy`)"
+        return None
+
+    def _require_theorem(self, mechanism: Mechanism) -> None:
+        if isinstance(mechanism, NotPrivate) and math.isfinite(self.epsilon):
+            raise BudgetExceeded("NotPrivate() has no finite epsilon. Use Ledger.without_privacy() if that is meant.")
+        if self.relation not in mechanism.relations:
+            raise PrivacyParameterError(
+                f"{type(mechanism).__name__} has no theorem for the relation '{self.relation}'. It is accounted for "
+                f"under {' and '.join(sorted(mechanism.relations))}: make the ledger with that `relation=`."
+            )
+
+    def _current_stage(self) -> _Stage:
+        if self._stages and not self._stages[-1].sealed:
+            return self._stages[-1]
+        return _Stage(delta=self._next_delta)
+
+    def _stage_delta(self, stage: _Stage) -> float:
+        """What a stage that is not pure may use: its own share, or all that the other stages leave."""
+        if stage.delta is not None:
+            return stage.delta
+        return self.delta - math.fsum(self._cost(s, s.mechanisms)[1] for s in self._stages if s is not stage)
+
+    def _total(self, stage: _Stage, mechanisms: Sequence[Mechanism]) -> float:
+        """Epsilon of all stages, if `stage` held `mechanisms`."""
+        others = [self._cost(other, other.mechanisms)[0] for other in self._stages if other is not stage]
+        return math.fsum([*others, self._cost(stage, mechanisms)[0]])
+
+    def _cost(self, stage: _Stage, mechanisms: Sequence[Mechanism]) -> tuple[float, float]:
+        """(epsilon, delta) of `mechanisms` as one stage."""
+        pure = [mechanism.pure_epsilon for mechanism in mechanisms]
+        if None not in pure:
+            return math.fsum(pure), 0.0
+        if any(isinstance(mechanism, NotPrivate) for mechanism in mechanisms):
+            return math.inf, 0.0
+        delta = self._stage_delta(stage)
+        if delta < accountant.SMALLEST_DELTA:
+            raise BudgetExceeded(
+                "No delta is left for this stage: an earlier stage took it. Give each stage its share with "
+                "`ledger.open_stage(delta=...)` before the first one is spent."
+            )
+        return accountant.epsilon(mechanisms, delta=delta, relation=self.relation), delta
+
+    def _receipt(self, mechanism: Mechanism, what: str, stage: _Stage) -> Receipt:
+        index = self._stages.index(stage) if stage in self._stages else len(self._stages)
+        alone, check, delta = math.inf, None, self.delta
+        if not isinstance(mechanism, NotPrivate):
+            delta = max(self._stage_delta(stage), accountant.SMALLEST_DELTA)
+            alone = accountant.epsilon(mechanism, delta=delta, relation=self.relation)
+            check = accountant.crosscheck(mechanism, delta=delta, relation=self.relation, bound=alone)
+        return Receipt(
+            what=what,
+            mechanism=mechanism,
+            relation=self.relation,
+            stage=index,
+            epsilon=alone,
+            delta=delta,
+            crosscheck=check,
+            _ledger=self,
+        )
+
+    def _redeem(self, receipt: Receipt, kind: type[Mechanism] | tuple[type[Mechanism], ...]) -> Secrets:
+        from twinify_lite import rng
+
+        with self._lock:
+            issued = self.receipts
+            if not any(receipt is other for other in issued):
+                raise ReceiptError("This receipt was not made by this ledger. Only `ledger.spend(...)` makes one.")
+            if not isinstance(receipt.mechanism, kind):
+                raise ReceiptError(
+                    f"The receipt '{receipt.what}' pays for {type(receipt.mechanism).__name__}, not for this mechanism."
+                )
+            if id(receipt) in self._used:
+                raise ReceiptError(f"The receipt '{receipt.what}' has been used. Spend again to run it again.")
+            self._used.add(id(receipt))
+            self._stages[receipt.stage].sealed = True
+            if self._insecure_seed is None:
+                return Secrets(rows=rng.fresh_key(), noise=rng.fresh_key())
+            number = next(i for i, other in enumerate(issued) if other is receipt)
+            return Secrets(*rng.insecure_keys(self._insecure_seed, number, 2))
+
+    def _claim(self, receipt: Receipt, first: int, number: int) -> None:
+        paid = getattr(receipt.mechanism, "steps", 1)
+        with self._lock:
+            taken = self._steps.get(id(receipt), 0)
+            if first != taken:
+                raise ReceiptError(
+                    f"Step {first + 1} of '{receipt.what}' is not the next one: {taken} have been run. Running a step "
+                    "again would repeat its noise. Go on from the newest state, or spend again and call init()."
+                )
+            if first + number > paid:
+                raise BudgetExceeded(
+                    f"The receipt '{receipt.what}' pays for {paid} steps, and this would be step {first + number}."
+                )
+            self._steps[id(receipt)] = first + number
+
+    def __repr__(self) -> str:
+        epsilon, delta = self.spent
+        mark = "" if self.is_private else ", NOT PRIVATE"
+        return (
+            f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}, relation='{self.relation}', "
+            f"spent=({epsilon:.4g}, {delta:.3g}){mark})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a ledger guarantees. `str(statement)` for people, `statement.to_json()` for machines."""
+
+    private: bool
+    why_not: str | None
+    relation: Relation
+    epsilon: float
+    delta: float
+    spent_epsilon: float
+    spent_delta: float
+    stages: tuple[dict[str, Any], ...]
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What the guarantee does not hide."""
+        return PUBLIC if self.relation is Relation.ADD_REMOVE else (ROW_COUNT, *PUBLIC)
+
+    @property
+    def not_public(self) -> tuple[str, ...]:
+        """What it hides."""
+        return (ROW_COUNT, *NOT_PUBLIC) if self.relation is Relation.ADD_REMOVE else NOT_PUBLIC
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, ready for `json.dumps`."""
+        return {
+            "private": self.private,
+            "why_not": self.why_not,
+            "unit": "one row is one person",
+            "relation": str(self.relation),
+            "epsilon": _json_number(self.epsilon),
+            "delta": self.delta,
+            "spent": {"epsilon": _json_number(self.spent_epsilon), "delta": self.spent_delta},
+            "composition": "privacy loss distributions within a stage, basic composition between stages",
+            "stages": list(self.stages),
+            "public": list(self.public),
+            "not_public": list(self.not_public),
+            "accountant": accountant.ACCOUNTANT,
+            "crosscheck": accountant.CROSSCHECK,
+        }
+
+    def __str__(self) -> str:
+        relations = {
+            Relation.ADD_REMOVE: "adding or removing one row (one row is one person)",
+            Relation.SUBSTITUTE: "replacing one row by another (one row is one person)",
+        }
+        head = (
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy under {relations[self.relation]}."
+            if self.private
+            else f"NOT PRIVATE: {self.why_not}."
+        )
+        lines = [
+            head,
+            f"Spent: epsilon {self.spent_epsilon:.4g}, delta {self.spent_delta:.3g} (upper bounds).",
+        ]
+        for number, stage in enumerate(self.stages, start=1):
+            lines.append(f"  stage {number}: epsilon {float(stage['epsilon']):.4g}, delta {stage['delta']:.3g}")
+            lines += [f"    {_receipt_line(receipt)}" for receipt in stage["receipts"]]
+        lines.append("Public: " + "; ".join(self.public) + ".")
+        lines.append("Not public: " + "; ".join(self.not_public) + ".")
+        lines.append(f"Accountant: {accountant.ACCOUNTANT}; checked by {accountant.CROSSCHECK}.")
+        return "\n".join(lines)
+
+
+def _receipt_line(receipt: dict[str, Any]) -> str:
+    mechanism = dict(receipt["mechanism"])
+    name = mechanism.pop("mechanism")
+    fields = ", ".join(f"{key}={value:g}" for key, value in mechanism.items())
+    check = "" if receipt["crosscheck"] is None else f" (cross-check {receipt['crosscheck']:.4g})"
+    return f"{receipt['what']}: {name}({fields}), alone epsilon {float(receipt['epsilon']):.4g}{check}"
+
+
+def _json_number(value: float) -> float | str:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else "inf"
