@@ -1,0 +1,133 @@
+import time
+from fractions import Fraction
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from twinify_lite import rng
+from twinify_lite.dpsvi import binomial
+from twinify_lite.errors import PrivacyParameterError
+
+
+def thresholds(table: binomial.BinomialTable) -> list[int]:
+    return [int(h) << 32 | int(low) for h, low in zip(table.high, table.low, strict=True)]
+
+
+def implied(table: binomial.BinomialTable) -> tuple[np.ndarray, np.ndarray]:
+    """The values and the exact probabilities with which `draw` takes them."""
+    edges = [0, *thresholds(table), 2**64]
+    mass = np.array([float(Fraction(b - a, 2**64)) for a, b in pairwise(edges)])
+    return int(table.first) + np.arange(len(mass)), mass
+
+
+@pytest.mark.parametrize(
+    ("n", "rate"),
+    [(1, 0.5), (10, 0.3), (100, 0.01), (500, 0.999), (60_000, 128 / 60_000), (10**6, 0.5), (10**7, 1e-9)],
+)
+def test_the_table_is_the_binomial_distribution(n, rate):
+    values, mass = implied(binomial.binomial_table(n, rate))
+    assert values[0] >= 0
+    assert values[-1] <= n
+    assert np.max(np.abs(mass - stats.binom.pmf(values, n, rate))) < 1e-15
+    assert mass.sum() == pytest.approx(1, abs=1e-15)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 2 / 3])
+def test_every_threshold_is_exact(rate):
+    n, p = 30, Fraction(rate)
+    table = binomial.binomial_table(n, rate)
+    assert int(table.first) == 0
+    weights, weight = [], (1 - p) ** n
+    for k in range(n + 1):
+        weights.append(weight)
+        weight *= p * (n - k) / ((1 - p) * (k + 1))
+    exact = [int(2**64 * sum(weights[: k + 1])) for k in range(n)]
+    # Where 2^64 times the distribution function is an integer, the floor may fall one below it.
+    assert all(t - u in (0, 1) for t, u in zip(exact, thresholds(table), strict=False))
+    assert len(table.high) == n
+
+
+def test_the_mass_left_out_is_below_two_to_the_minus_100():
+    n, rate = 1000, 0.25
+    table = binomial.binomial_table(n, rate)
+    first, last = int(table.first), int(table.first) + len(table.high)
+    below, above = stats.binom.logcdf(first - 1, n, rate), stats.binom.logsf(last, n, rate)
+    assert 0 < first < last < n
+    assert max(below, above) < -101 * np.log(2)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.floats(1e-9, 1))
+def test_error_bound_holds(n, rate):
+    table = binomial.binomial_table(n, rate)
+    values, mass = implied(table)
+    distance = np.abs(mass - stats.binom.pmf(values, n, rate)).sum() / 2
+    assert distance < binomial.error_bound(table) + 1e-11
+    assert binomial.error_bound(table) == pytest.approx(len(values) * 2.0**-64, rel=1e-6)
+
+
+def test_inversion_steps_exactly_at_every_threshold():
+    table = binomial.binomial_table(200, 0.3)
+    steps = thresholds(table)
+
+    def invert(numbers):
+        high, low = np.array([[u >> 32, u % 2**32] for u in numbers], np.uint32).T
+        return np.asarray(jax.vmap(lambda h, low: binomial.invert(table, h, low))(high, low)) - int(table.first)
+
+    # Thresholds at the edges can be equal, where a value has less than 2^-64 of the mass: it is then never taken.
+    numbers = [0, *steps, *(u - 1 for u in steps if u), 2**64 - 1]
+    np.testing.assert_array_equal(invert(numbers), [sum(t <= u for t in steps) for u in numbers])
+
+
+def test_the_low_word_decides_between_equal_high_words():
+    table = binomial.BinomialTable(jnp.int32(5), jnp.uint32([7, 7]), jnp.uint32([10, 20]))
+    numbers = [(6, 99), (7, 9), (7, 10), (7, 19), (7, 20), (8, 0)]
+    taken = [int(binomial.invert(table, jnp.uint32(high), jnp.uint32(low))) for high, low in numbers]
+    assert taken == [5, 5, 6, 6, 7, 7]
+
+
+@pytest.mark.parametrize(("n", "rate"), [(6, 0.4), (1000, 0.01), (60_000, 0.5)])
+def test_draws_are_binomial(n, rate):
+    table = binomial.binomial_table(n, rate)
+    keys = jax.random.split(rng.insecure_key(n), 40_000)
+    drawn = np.asarray(jax.jit(jax.vmap(lambda key: binomial.draw(table, key)))(keys))
+    assert drawn.dtype == np.int32
+    quantiles = np.unique(stats.binom.ppf(np.linspace(0.02, 0.98, 25), n, rate))
+    edges = np.concatenate([[-1], quantiles, [n]])
+    edges = edges[: np.argmax(edges == n) + 1]
+    expected = np.diff(stats.binom.cdf(edges, n, rate)) * len(drawn)
+    observed = np.histogram(drawn, edges + 0.5)[0]
+    assert stats.chisquare(observed, expected).pvalue > 1e-4
+    assert int(binomial.draw(table, keys[3])) == drawn[3]
+
+
+@pytest.mark.parametrize(("n", "rate", "value"), [(0, 0.5, 0), (9, 1.0, 9), (1, 1.0, 1), (0, 1.0, 0)])
+def test_certain_draws(n, rate, value):
+    table = binomial.binomial_table(n, rate)
+    keys = jax.random.split(rng.insecure_key(0), 3)
+    np.testing.assert_array_equal(jax.vmap(lambda key: binomial.draw(table, key))(keys), [value] * 3)
+
+
+def test_a_tiny_rate_takes_nothing_but_once_in_its_inverse():
+    values, mass = implied(binomial.binomial_table(1, 2.0**-40))
+    assert list(values[:2]) == [0, 1]
+    assert mass[1] == 2.0**-40
+
+
+@pytest.mark.parametrize("rate", [1e-7, 0.0128, 0.5, 0.9999])
+def test_building_is_quick_at_ten_million_rows(rate):
+    start = time.process_time()
+    binomial.binomial_table(10**7, rate)
+    assert time.process_time() - start < 0.5
+
+
+@pytest.mark.parametrize(("n", "rate"), [(-1, 0.5), (2**31, 0.5), (5, 0.0), (5, 1.1), (5, float("nan"))])
+def test_impossible_arguments_are_refused(n, rate):
+    with pytest.raises(PrivacyParameterError, match="sampling_rate"):
+        binomial.binomial_table(n, rate)

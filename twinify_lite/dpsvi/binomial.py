@@ -1,0 +1,91 @@
+"""How many rows a Poisson-sampled step takes: a binomial draw whose error is known and negligible.
+
+`jax.random.binomial` works in float32 and states no error; the sampling rate enters the privacy accounting exactly,
+so the number of rows must follow it exactly too. The table is made once on the host in integer arithmetic.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import accumulate
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, Key, UInt32
+
+from twinify_lite.errors import PrivacyParameterError
+
+_MAX_ROWS = 2**31 - 1
+# The mode weighs 2^192; values lighter than 2^52 are dropped. At most 2^31 are, so at most 2^(52 + 31 - 192) of the
+# mass; and each kept weight is low by less than its distance from the mode, so all together by at most 2^(62 - 192).
+_MODE = 2**192
+_LIGHTEST = 2**52
+
+
+class BinomialTable(NamedTuple):
+    """For each value from `first` on, 2^64 P(K <= value) rounded down, as two words; without the last value's 2^64."""
+
+    first: Int32[Array, ""]
+    high: UInt32[Array, "size"]
+    low: UInt32[Array, "size"]
+
+
+def _weights(n: int, rate: Fraction, start: int, step: int) -> list[int]:
+    """Weigh start + step, start + 2 step, ... against `start`, by the ratio of neighbouring binomial probabilities."""
+    up, down = rate.numerator, rate.denominator - rate.numerator
+    weights, weight, k = [], _MODE, start
+    while True:
+        num, den = ((n - k) * up, (k + 1) * down) if step > 0 else (k * down, (n - k + 1) * up)
+        weight = weight * num // den if num else 0
+        if weight < _LIGHTEST:
+            return weights
+        weights.append(weight)
+        k += step
+
+
+def binomial_table(n: int, rate: float) -> BinomialTable:
+    """Tabulate Binomial(n, rate), with `rate` the exact binary fraction that the float holds."""
+    if not 0 <= n <= _MAX_ROWS or not 0 < rate <= 1:
+        raise PrivacyParameterError(
+            "A step takes Binomial(n, sampling_rate) rows, with 0 <= n < 2^31 and 0 < sampling_rate <= 1. "
+            f"The sampling_rate given is {rate}; check it and the number of rows."
+        )
+    exact = Fraction(rate)
+    mode = min(n, (n + 1) * exact.numerator // exact.denominator)
+    below, above = _weights(n, exact, mode, -1), _weights(n, exact, mode, +1)
+    cumulative = list(accumulate([*reversed(below), _MODE, *above]))
+    total = cumulative.pop()
+    thresholds = np.array([(weight << 64) // total for weight in cumulative], np.uint64)
+    return BinomialTable(
+        first=jnp.int32(mode - len(below)),
+        high=jnp.asarray((thresholds >> np.uint64(32)).astype(np.uint32)),
+        low=jnp.asarray(thresholds.astype(np.uint32)),
+    )
+
+
+def error_bound(table: BinomialTable) -> float:
+    """Return a bound on the total variation distance between one draw and the binomial distribution."""
+    return (table.high.shape[0] + 1) * 2.0**-64 + 2.0**-100
+
+
+def invert(table: BinomialTable, high: UInt32[Array, ""], low: UInt32[Array, ""]) -> Int32[Array, ""]:
+    """Return the value to which the 64-bit number (high, low) belongs: `first` plus the thresholds at or below it."""
+    size = table.high.shape[0]
+    passed = jnp.int32(0)
+    for stride in reversed([2**i for i in range(size.bit_length())]):
+        last = jnp.minimum(passed + stride, size) - 1
+        reached = (table.high[last] < high) | ((table.high[last] == high) & (table.low[last] <= low))
+        passed = jnp.where((passed + stride <= size) & reached, passed + stride, passed)
+    return table.first + passed
+
+
+def draw(table: BinomialTable, key: Key[Array, ""]) -> Int32[Array, ""]:
+    """Draw from the table by inverting a uniform 64-bit number.
+
+    Formal guarantee: the total variation distance to Binomial(n, rate) is at most `error_bound(table)`, for
+    uniformly random bits.
+    """
+    high, low = jax.random.bits(key, (2,), jnp.uint32)
+    return invert(table, high, low)
