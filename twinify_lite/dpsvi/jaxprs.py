@@ -1,0 +1,79 @@
+"""Reading traced programs: which outputs depend on which inputs, and one flat list of equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+from jax.extend import core
+
+# Calls whose body is ordinary equations: inlined, so that what happens inside is seen.
+_TRANSPARENT = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+
+
+def body(eqn: core.JaxprEqn, keep: Iterable[str] = ()) -> core.ClosedJaxpr | None:
+    """The program that `eqn` merely calls, or None where it does work of its own or is named in `keep`."""
+    if eqn.primitive.name not in _TRANSPARENT or eqn.params.get("name") in keep:
+        return None
+    return eqn.params[_TRANSPARENT[eqn.primitive.name]]
+
+
+def read(env: dict[core.Var, Any], atom: core.Var | core.Literal) -> Any:
+    """The value of a variable or literal."""
+    return atom.val if isinstance(atom, core.Literal) else env[atom]
+
+
+def bind(eqn: core.JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """Run one equation on the values of its operands."""
+    given = {a: v for a, v in zip(eqn.invars, values, strict=True) if not isinstance(a, core.Literal)}
+    # A program of this one equation, because how a primitive takes its parameters differs between JAX versions.
+    info = core.DebugInfo("equation", eqn.primitive.name, None, None)
+    program = core.Jaxpr((), list(given), eqn.outvars, [eqn], eqn.effects, debug_info=info)
+    return core.jaxpr_as_fun(core.ClosedJaxpr(program, ()))(*given.values())
+
+
+def _evaluate_inlined(closed: core.ClosedJaxpr, values: Sequence[Any], keep: Iterable[str]) -> list[Any]:
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(closed.jaxpr.invars, values, strict=True))
+    for eqn in closed.jaxpr.eqns:
+        inputs = [read(env, atom) for atom in eqn.invars]
+        inner = body(eqn, keep)
+        outputs = bind(eqn, inputs) if inner is None else _evaluate_inlined(inner, inputs, keep)
+        env.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(env, atom) for atom in closed.jaxpr.outvars]
+
+
+def flatten(fn: Callable, *args: Any, keep: Iterable[str] = ()) -> core.ClosedJaxpr:
+    """Trace `fn` into one list of equations: calls inlined except those named in `keep`, dead equations dropped."""
+    closed = jax.make_jaxpr(fn)(*args)
+    flat = jax.make_jaxpr(lambda *values: _evaluate_inlined(closed, values, keep))(*jax.tree.leaves(args))
+    return core.ClosedJaxpr(flat.jaxpr.replace(eqns=_alive(flat.jaxpr)), flat.consts)
+
+
+def _alive(jaxpr: core.Jaxpr) -> list[core.JaxprEqn]:
+    """The equations on which an output depends."""
+    needed = {atom for atom in jaxpr.outvars if not isinstance(atom, core.Literal)}
+    kept = []
+    for eqn in reversed(jaxpr.eqns):
+        if any(var in needed for var in eqn.outvars):
+            kept.append(eqn)
+            needed.update(atom for atom in eqn.invars if not isinstance(atom, core.Literal))
+    return kept[::-1]
+
+
+def dependence(closed: core.ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
+    """Which outputs depend on the marked inputs. Loops and branches count as depending on all they are given."""
+    tainted = {var for var, mark in zip(closed.jaxpr.invars, marked, strict=True) if mark}
+
+    def is_tainted(atom: core.Var | core.Literal) -> bool:
+        return not isinstance(atom, core.Literal) and atom in tainted
+
+    for eqn in closed.jaxpr.eqns:
+        inputs = [is_tainted(atom) for atom in eqn.invars]
+        if not any(inputs):
+            continue
+        inner = body(eqn)
+        outputs = [True] * len(eqn.outvars) if inner is None else dependence(inner, inputs)
+        tainted.update(var for var, mark in zip(eqn.outvars, outputs, strict=True) if mark)
+    return [is_tainted(atom) for atom in closed.jaxpr.outvars]
