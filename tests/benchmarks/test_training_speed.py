@@ -1,0 +1,155 @@
+"""What privacy costs in CPU time: a DPSVI step against a step of NumPyro's SVI, measured side by side.
+
+python -m pytest -m benchmark -s tests/benchmarks
+"""
+
+import time
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from numpyro import param, plate, sample
+from numpyro.infer import SVI, Trace_ELBO
+from numpyro.optim import Adam
+
+import twinify_lite as tw
+from twinify_lite.dpsvi import step
+
+pytestmark = pytest.mark.benchmark
+ROWS, BATCH = 60_000, 128
+
+
+def interleaved(runs, steps, repeats=7):
+    """Median CPU ms of a step for several programs in turn, so that a noisy machine is noisy for all of them."""
+    for run in runs.values():
+        run()
+    times = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            times[name].append((time.process_time() - start) / steps * 1e3)
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def in_order(columns, i):
+    """The next slice of the table: the cheapest minibatches there are, with no sampling at all."""
+    return [jax.lax.dynamic_slice_in_dim(c, (i % (ROWS // BATCH)) * BATCH, BATCH) for c in columns]
+
+
+def at_random(columns, i):
+    """Rows drawn with replacement by JAX's own generator."""
+    index = jax.random.randint(jax.random.fold_in(jax.random.key(1), i), (BATCH,), 0, ROWS)
+    return [c[index] for c in columns]
+
+
+def numpyro_scan(model, guide, columns, steps, rows, **kwargs):
+    """NumPyro's SVI in a scan, each step on the minibatch that `rows` names."""
+    svi = SVI(model, guide, Adam(1e-3), Trace_ELBO(), **kwargs)
+    state = svi.init(jax.random.key(0), *(c[:BATCH] for c in columns))
+
+    @jax.jit
+    def run(state, columns):
+        def step(state, i):
+            return svi.update(state, *rows(columns, i))
+
+        return jax.lax.scan(step, state, jnp.arange(steps))[0]
+
+    return lambda: jax.block_until_ready(run(state, columns).optim_state)
+
+
+def dpsvi_run(model, guide, columns, steps, mechanism, relation, **kwargs):
+    ledger = tw.Ledger(1e6, 1e-6, relation=relation)
+    svi = tw.DPSVI(model, guide, Adam(1e-3), Trace_ELBO(), ledger.spend(mechanism, "x"), ROWS, **kwargs)
+    state = svi.init(jax.random.key(0), *columns)
+    sampler = svi._sampler(columns, is_batch=False)
+    # The compiled program that `run` calls, without its once-only guard, so that it can be timed again and again.
+    program = jax.jit(partial(step.run_groups, svi._training, sampler, svi._groups(state, steps)))
+    return lambda: jax.block_until_ready(program(svi._secrets, state, columns, jnp.int32(steps)).optim_state)
+
+
+def mechanisms(steps):
+    settings = {"noise_multiplier": 1.5, "sampling_rate": BATCH / ROWS, "steps": steps}
+    return {
+        "Poisson": (tw.PoissonGaussian(**settings), "add-remove"),
+        "fixed size": (tw.FixedSizeGaussian(**settings), "substitute"),
+    }
+
+
+def glorot(seed, *shape):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape) / np.sqrt(shape[0]), jnp.float32)
+
+
+def vae(hidden=400, z_size=50, x_size=784):
+    """The paper's variational autoencoder: one hidden layer each way, 688,884 parameters."""
+
+    def decoder(z):
+        h = jax.nn.softplus(z @ param("d1", glorot(0, z_size, hidden)) + param("d1b", jnp.zeros(hidden)))
+        return h @ param("d2", glorot(1, hidden, x_size)) + param("d2b", jnp.zeros(x_size))
+
+    def encoder(x):
+        h = jax.nn.softplus(x @ param("e1", glorot(2, x_size, hidden)) + param("e1b", jnp.zeros(hidden)))
+        loc = h @ param("e2", glorot(3, hidden, z_size)) + param("e2b", jnp.zeros(z_size))
+        return loc, jnp.exp(h @ param("e3", glorot(4, hidden, z_size)) + param("e3b", jnp.zeros(z_size)))
+
+    def model(x, N):
+        with plate("batch", N, x.shape[0]):
+            z = sample("z", dist.Normal(0, 1).expand([z_size]).to_event(1))
+            sample("x", dist.Bernoulli(logits=decoder(z)).to_event(1), obs=x)
+
+    def guide(x, N):
+        loc, scale = encoder(x)
+        with plate("batch", N, x.shape[0]):
+            sample("z", dist.Normal(loc, scale).to_event(1))
+
+    return model, guide
+
+
+def test_vae_step_costs_a_small_multiple_of_the_non_private_one():
+    model, guide = vae()
+    columns = (jnp.asarray(np.random.default_rng(0).integers(0, 2, (ROWS, 784)), jnp.float32),)
+    steps = 20
+    runs = {"NumPyro SVI": numpyro_scan(model, guide, columns, steps, in_order, N=ROWS)}
+    for name, (mechanism, relation) in mechanisms(steps).items():
+        runs[f"DPSVI, {name}"] = dpsvi_run(model, guide, columns, steps, mechanism, relation)
+    cost = interleaved(runs, steps, repeats=5)
+    print(f"\nVAE, 688,884 parameters, batch {BATCH}, CPU ms a step")
+    for name, ms in cost.items():
+        print(f"  {name:20s} {ms:8.2f}   {ms / cost['NumPyro SVI']:.2f}x")
+    assert cost["DPSVI, fixed size"] <= 5 * cost["NumPyro SVI"]  # materialised gradients cost about 60 times
+
+
+def logistic(xs, ys, N):
+    w = sample("w", dist.Normal(0, 4).expand([xs.shape[1]]).to_event(1))
+    with plate("batch", N, xs.shape[0]):
+        sample("ys", dist.Bernoulli(logits=xs @ w), obs=ys)
+
+
+def mean_field(xs, ys, N):
+    d = xs.shape[1]
+    scale = jnp.exp(param("w_scale_log", jnp.zeros(d)))
+    sample("w", dist.Normal(param("w_loc", jnp.zeros(d)), scale).to_event(1))
+
+
+@pytest.mark.parametrize("d", [5, 20, 100])
+def test_logistic_regression_step_costs_at_most_twice_the_non_private_one(d):
+    generator = np.random.default_rng(0)
+    columns = (
+        jnp.asarray(generator.normal(size=(ROWS, d)), jnp.float32),
+        jnp.asarray(generator.integers(0, 2, ROWS), jnp.float32),
+    )
+    steps = 2000
+    runs = {
+        "NumPyro SVI": numpyro_scan(logistic, mean_field, columns, steps, at_random, N=ROWS),
+        "NumPyro SVI, slices": numpyro_scan(logistic, mean_field, columns, steps, in_order, N=ROWS),
+    }
+    for name, (mechanism, relation) in mechanisms(steps).items():
+        runs[f"DPSVI, {name}"] = dpsvi_run(logistic, mean_field, columns, steps, mechanism, relation)
+    cost = interleaved(runs, steps)
+    print(f"\nlogistic regression, d={d}, {BATCH} random rows of {ROWS}, whole run in one program, CPU ms a step")
+    for name, ms in cost.items():
+        print(f"  {name:20s} {ms:8.4f}   {ms / cost['NumPyro SVI']:.2f}x")
+    assert cost["DPSVI, fixed size"] <= 2 * cost["NumPyro SVI"]

@@ -1,0 +1,89 @@
+"""The same program on other devices: several of them together, and compiled for CUDA without having one."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import export
+from numpyro import param, plate, sample
+from numpyro.infer import Trace_ELBO
+from numpyro.optim import Adam
+
+import twinify_lite as tw
+from twinify_lite.dpsvi import step
+from twinify_lite.rng import key_from_words
+
+
+def logistic(xs, ys, N):
+    w = sample("w", dist.Normal(0, 4).expand([xs.shape[1]]).to_event(1))
+    with plate("batch", N, xs.shape[0]):
+        sample("ys", dist.Bernoulli(logits=xs @ w), obs=ys)
+
+
+def mean_field(xs, ys, N):
+    d = xs.shape[1]
+    sample("w", dist.Normal(param("loc", jnp.zeros(d)), jnp.exp(param("log_scale", jnp.zeros(d)))).to_event(1))
+
+
+def test_training_lowers_for_cuda():
+    xs, ys = jnp.ones((500, 3)), jnp.ones(500)
+    ledger = tw.Ledger(1e3, 1e-5)
+    receipt = ledger.spend(tw.PoissonGaussian(noise_multiplier=1.0, sampling_rate=0.1, steps=10), "x")
+    svi = tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), receipt, 500)
+    state = svi.init(jax.random.key(0), xs, ys)
+    sampler = svi._sampler((xs, ys), is_batch=False)
+    words = jax.tree.map(jax.random.key_data, svi._secrets)
+
+    def train(optim_state, words, xs, ys):
+        secrets = jax.tree.map(key_from_words, words)
+        start = step.DPSVIState(optim_state, jax.random.key(0), jnp.int32(0), jnp.float32(1.0), owner=0)
+        return step.run_groups(svi._training, sampler, 1, secrets, start, (xs, ys), jnp.int32(10)).optim_state
+
+    exported = export.export(jax.jit(train), platforms=["cuda"])(state.optim_state, words, xs, ys)
+    assert exported.platforms == ("cuda",)
+    assert len(exported.mlir_module_serialized) > 1000
+
+
+def test_rows_sharded_over_four_devices_give_the_same_training():
+    """In a process of its own, because the number of host devices is fixed when JAX starts."""
+    program = textwrap.dedent(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import jax, jax.numpy as jnp, numpy as np
+        from numpyro.infer import Trace_ELBO
+        from numpyro.optim import Adam
+        import twinify_lite as tw
+        from test_devices import logistic, mean_field
+        assert len(jax.devices()) == 4
+        generator = np.random.default_rng(0)
+        xs = jnp.asarray(generator.normal(size=(1000, 3)), jnp.float32)
+        ys = jnp.asarray(generator.integers(0, 2, 1000), jnp.float32)
+        params = []
+        for mesh in (None, jax.make_mesh((4,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))):
+            ledger = tw.Ledger(1e3, 1e-5, insecure_seed=1)
+            receipt = ledger.spend(tw.PoissonGaussian(noise_multiplier=0.5, sampling_rate=0.2, steps=5), "x")
+            svi = tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), receipt, 1000, clip_norm=1.0, mesh=mesh)
+            result = svi.run(jax.random.key(0), 5, xs, ys, progress_bar=False)
+            params.append(np.asarray(result.params["loc"]))
+            run = next(iter(svi._compiled.values()))[0]
+            compiled = run.lower(svi._secrets, result.state, (xs, ys), jnp.int32(5)).compile().as_text()
+            assert ("all-reduce" in compiled) == (mesh is not None)
+        np.testing.assert_allclose(params[0], params[1], rtol=1e-4, atol=1e-5)
+        print("same")
+        """
+    )
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, os.path.dirname(__file__)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout.strip() == "same", done.stderr[-2000:]

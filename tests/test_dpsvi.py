@@ -1,0 +1,523 @@
+"""DPSVI: NumPyro's SVI without noise, and exactly the paid-for mechanism with it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import optax
+import pytest
+from numpyro import param, plate, sample
+from numpyro.infer import SVI, RenyiELBO, Trace_ELBO, TraceMeanField_ELBO, autoguide
+from numpyro.optim import SGD, Adam
+from scipy import stats
+
+import twinify_lite as tw
+from twinify_lite.dpsvi import subsample_batchify_data
+from twinify_lite.errors import BudgetExceeded, ModelError, PrivacyParameterError, ReceiptError
+
+N, D = 120, 3
+KEY = jax.random.key(0)
+GENERATOR = np.random.default_rng(0)
+X = jnp.asarray(GENERATOR.normal(size=(N, D)), jnp.float32)
+Y = jnp.asarray(X @ np.array([1.0, -1.0, 0.5]) + 0.3 * GENERATOR.normal(size=N) > 0, jnp.float32)
+
+
+def logistic(xs, ys, N):
+    w = sample("w", dist.Normal(0, 4).expand([xs.shape[1]]).to_event(1))
+    with plate("batch", N, xs.shape[0]):
+        sample("ys", dist.Bernoulli(logits=xs @ w), obs=ys)
+
+
+def linear(xs, ys, N):
+    w = sample("w", dist.Normal(0, 4).expand([xs.shape[1]]).to_event(1))
+    scale = sample("scale", dist.HalfNormal(2.0))
+    with plate("batch", N, xs.shape[0]):
+        sample("ys", dist.Normal(xs @ w, scale), obs=ys)
+
+
+def mean_field(xs, ys, N):
+    loc, scale = param("loc", jnp.zeros(D)), param("scale", jnp.ones(D), constraint=dist.constraints.positive)
+    sample("w", dist.Normal(loc, scale).to_event(1))
+
+
+def free_receipt():
+    return tw.Ledger.without_privacy(insecure_seed=0).spend(tw.NotPrivate(), "comparison")
+
+
+def paid_receipt(noise=1.0, rate=0.2, steps=50, seed=None, kind=tw.PoissonGaussian, relation="add-remove"):
+    ledger = tw.Ledger(1e6, 1e-5, relation=relation, insecure_seed=seed)
+    return ledger.spend(kind(noise_multiplier=noise, sampling_rate=rate, steps=steps), "DPSVI")
+
+
+def seeded(noise=1.0, steps=50, seed=7, model=logistic, guide=mean_field, optim=None, loss=None, **options):
+    receipt = paid_receipt(noise=noise, steps=steps, seed=seed)
+    return tw.DPSVI(model, guide, optim or Adam(0.05), loss or Trace_ELBO(), receipt, N, **options)
+
+
+def leaves_equal(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+@pytest.mark.parametrize("model", [logistic, linear])
+def test_without_noise_a_point_estimate_equals_numpyros(model):
+    ours = tw.DPSVI(model, autoguide.AutoDelta(model), Adam(0.05), Trace_ELBO(), free_receipt(), N)
+    theirs = SVI(model, autoguide.AutoDelta(model), Adam(0.05), Trace_ELBO(), N=N)
+    start = {"w_auto_loc": jnp.zeros(D), "scale_auto_loc": jnp.float32(1.0)}
+    start = {name: value for name, value in start.items() if model is linear or name == "w_auto_loc"}
+    got = ours.run(KEY, 100, X, Y, progress_bar=False, init_params=start).params
+    wanted = theirs.run(KEY, 100, X, Y, progress_bar=False, init_params=start).params
+    for name in wanted:
+        np.testing.assert_allclose(got[name], wanted[name], rtol=2e-4)
+
+
+GUIDES = {
+    "AutoNormal": autoguide.AutoNormal,
+    "AutoDiagonalNormal": autoguide.AutoDiagonalNormal,
+    "AutoMultivariateNormal": autoguide.AutoMultivariateNormal,
+    "AutoLowRankMultivariateNormal": autoguide.AutoLowRankMultivariateNormal,
+    "AutoIAFNormal": autoguide.AutoIAFNormal,
+}
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_without_noise_every_guide_reaches_numpyros_posterior(name):
+    # Where a scale is latent, the flow's gradients at its start are too wild to compare, in NumPyro as well.
+    model = logistic if name == "AutoIAFNormal" else linear
+
+    def posterior(svi, guide):
+        result = svi.run(KEY, 1500, X, Y, progress_bar=False)
+        draws = guide.sample_posterior(jax.random.key(1), result.params, X, Y, N=N, sample_shape=(2000,))
+        return {name: np.asarray(value) for name, value in draws.items() if name in ("w", "scale")}
+
+    guide, loss = GUIDES[name](model), Trace_ELBO(num_particles=4)
+    ours = posterior(tw.DPSVI(model, guide, Adam(0.01), loss, free_receipt(), N), guide)
+    guide = GUIDES[name](model)
+    theirs = posterior(SVI(model, guide, Adam(0.01), loss, N=N), guide)
+    for site, draws in theirs.items():
+        # Within a quarter of a posterior standard deviation: what is left of the optimiser's own jitter.
+        np.testing.assert_array_less(np.abs(ours[site].mean(0) - draws.mean(0)), 0.25 * draws.std(0) + 0.01)
+
+
+def pulled_back_gradient(loss):
+    """One step of SGD with rate 1 and no noise: its move is the gradient."""
+    svi = tw.DPSVI(logistic, mean_field, SGD(1.0), loss, free_receipt(), N)
+    state = svi.init(KEY, X, Y)
+    before = svi.optim.get_params(state.optim_state)
+    after = svi.optim.get_params(svi.update(state, X, Y)[0].optim_state)
+    return jax.tree.map(lambda a, b: a - b, before, after)
+
+
+def test_particles_average_to_the_same_gradient():
+    many = pulled_back_gradient(Trace_ELBO(num_particles=64))["loc"]
+    exact = pulled_back_gradient(Trace_ELBO(num_particles=2000))["loc"]
+    np.testing.assert_allclose(many, exact, atol=0.35 * np.linalg.norm(exact))
+
+
+def test_an_analytic_divergence_gives_the_same_gradient_on_average():
+    exact = pulled_back_gradient(TraceMeanField_ELBO(num_particles=2000))
+    sampled = pulled_back_gradient(Trace_ELBO(num_particles=2000))
+    np.testing.assert_allclose(exact["loc"], sampled["loc"], atol=0.05 * np.linalg.norm(sampled["loc"]))
+
+
+def test_other_losses_are_refused():
+    with pytest.raises(ModelError, match="RenyiELBO"):
+        tw.DPSVI(logistic, mean_field, Adam(0.1), RenyiELBO(), free_receipt(), N)
+
+
+def test_optax_optimisers_work():
+    svi = seeded(optim=optax.adam(0.05))
+    assert np.all(np.isfinite(svi.run(KEY, 20, X, Y, progress_bar=False).params["loc"]))
+
+
+# ---- exactly the paid-for mechanism -------------------------------------------------------------------------------
+
+
+def count_model(xs, N):
+    """Every row's gradient with respect to `w` is exactly 1, so the private sum is the number of rows drawn."""
+    w = param("w", jnp.float32(0.0))
+    with plate("rows", N, xs.shape[0]):
+        numpyro.factor("value", w * jnp.ones(xs.shape[0]) + 0 * xs)
+
+
+def no_guide(xs, N):
+    return None
+
+
+def many_steps(mechanism, relation="add-remove", *, table=40, clip_norm=1.0, keys=400):
+    """The move of one SGD step under many independent secret keys, in units of a row's gradient."""
+    ledger = tw.Ledger(1e6, 1e-5, relation=relation)
+    svi = tw.DPSVI(
+        count_model, no_guide, SGD(1.0), Trace_ELBO(), ledger.spend(mechanism, "x"), table, clip_norm=clip_norm
+    )
+    column = jnp.zeros(table)
+    state = svi.init(KEY, column)
+    sampler = svi._sampler(column, is_batch=False)
+    from twinify_lite import rng
+    from twinify_lite.dpsvi import step
+    from twinify_lite.ledger import Secrets
+
+    words = jax.random.bits(rng.insecure_key(11), (keys, 2, 8), jnp.uint32)
+
+    @jax.jit
+    @jax.vmap
+    def one(words):
+        secrets = Secrets(*(jax.random.wrap_key_data(w, impl=rng.CHACHA20) for w in words))
+        after = step.run_one(svi._training, sampler, secrets, state, (column,), jnp.int32(1))
+        return svi.optim.get_params(after.optim_state)["w"]
+
+    return np.asarray(one(words)) / sampler.rows_over_batch / clip_norm * 1.0
+
+
+def test_poisson_batches_are_binomial_and_the_noise_has_the_paid_for_size():
+    mechanism = tw.PoissonGaussian(noise_multiplier=2.0, sampling_rate=0.3, steps=1)
+    moves = many_steps(mechanism, table=40, keys=4000)
+    clipped = 1 - 1e-4
+    expected = 40 * 0.3 * clipped
+    variance = 40 * 0.3 * 0.7 + 2.0**2
+    assert moves.mean() == pytest.approx(expected, abs=4 * np.sqrt(variance / 4000))
+    # A chi-square interval at 4 sigma: halved noise (variance 9.4 instead of 12.4) is far outside.
+    assert moves.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / 4000))
+
+
+def test_almost_noiseless_poisson_batches_have_binomial_sizes():
+    mechanism = tw.PoissonGaussian(noise_multiplier=0.02, sampling_rate=0.25, steps=1)
+    sizes = np.rint(many_steps(mechanism, table=12, keys=3000) / (1 - 1e-4)).astype(int)
+    counts = np.bincount(sizes, minlength=13)
+    expected = stats.binom.pmf(np.arange(13), 12, 0.25) * 3000
+    groups = [slice(0, 1), slice(1, 2), slice(2, 3), slice(3, 4), slice(4, 5), slice(5, 6), slice(6, 13)]
+    statistic = sum((counts[g].sum() - expected[g].sum()) ** 2 / expected[g].sum() for g in groups)
+    assert stats.chi2.sf(statistic, len(groups) - 1) > 1e-4
+
+
+def test_fixed_size_batches_have_their_size_and_noise():
+    mechanism = tw.FixedSizeGaussian(noise_multiplier=0.5, sampling_rate=0.25, steps=1)
+    moves = many_steps(mechanism, "substitute", table=40, keys=3000)
+    assert moves.mean() == pytest.approx(10 * (1 - 1e-4), abs=4 * 0.5 / np.sqrt(3000))
+    assert moves.var() == pytest.approx(0.25, rel=4 * np.sqrt(2 / 3000))
+
+
+def test_the_automatic_clip_norm_pays_for_its_count_with_more_gradient_noise():
+    from twinify_lite.dpsvi import clip
+
+    rule = clip.clip_rule("auto")
+    scales = clip.noise_scales(rule, 3.0)
+    assert 1 / scales.gradient**2 + 0.25 / scales.count**2 == pytest.approx(1 / 9)
+    assert clip.noise_scales(clip.clip_rule(2.0), 3.0) == (3.0, 0.0, 3.0)
+
+
+def test_batches_larger_than_a_microbatch_are_not_cut(monkeypatch):
+    from twinify_lite.dpsvi import batches
+
+    monkeypatch.setattr(batches, "_LARGEST_MICROBATCH", 3)
+    mechanism = tw.PoissonGaussian(noise_multiplier=0.02, sampling_rate=0.5, steps=1)
+    sizes = np.rint(many_steps(mechanism, table=30, keys=500) / (1 - 1e-4))
+    assert sizes.mean() == pytest.approx(15, abs=4 * np.sqrt(7.5 / 500))
+    assert sizes.max() > 18
+
+
+def test_a_run_in_chunks_equals_a_run_in_one_bit_for_bit():
+    whole = seeded(steps=40).run(KEY, 40, X, Y, progress_bar=False, chunk_steps=40)
+    chunked = seeded(steps=40).run(KEY, 40, X, Y, progress_bar=False, chunk_steps=7)
+    assert leaves_equal(whole.params, chunked.params)
+    first = seeded(steps=40)
+    half = first.run(KEY, 13, X, Y, progress_bar=False)
+    rest = first.run(KEY, 27, X, Y, progress_bar=False, init_state=half.state)
+    assert leaves_equal(whole.params, rest.params)
+
+
+def test_seeds_repeat_and_fresh_keys_do_not():
+    runs = [seeded(seed=s).run(KEY, 5, X, Y, progress_bar=False).params for s in (3, 3, 4, None, None)]
+    assert leaves_equal(runs[0], runs[1])
+    for a, b in ((0, 2), (0, 3), (3, 4)):
+        assert not leaves_equal(runs[a], runs[b])
+
+
+def test_initial_values_come_from_made_up_rows_only():
+    states = []
+    for table in ((X, Y), (1e3 * X + 7, 1 - Y)):
+        svi = tw.DPSVI(logistic, autoguide.AutoNormal(logistic), Adam(0.1), Trace_ELBO(), paid_receipt(seed=1), N)
+        states.append(svi.init(KEY, *table))
+    assert leaves_equal(states[0].optim_state, states[1].optim_state)
+    assert states[0].clip_norm == states[1].clip_norm
+
+
+def test_no_loss_is_released():
+    svi = seeded()
+    state, loss = svi.update(svi.init(KEY, X, Y), X, Y)
+    assert np.isnan(loss)
+    assert np.all(np.isnan(svi.run(KEY, 3, X, Y, progress_bar=False, init_state=state).losses))
+    with pytest.raises(ReceiptError, match="rows_are_public"):
+        svi.evaluate(state, X, Y)
+    assert np.isfinite(svi.evaluate(state, X, Y, rows_are_public=True))
+
+
+def test_a_state_shows_no_key():
+    svi = seeded()
+    state = svi.run(KEY, 3, X, Y, progress_bar=False).state
+    shown = repr(state) + repr(jax.tree.map(lambda x: x, state)) + repr(svi.__dict__)
+    held = [
+        np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+        for x in jax.tree.leaves(state)
+    ]
+    for key in svi._secrets:
+        words = jax.random.key_data(key)
+        assert not any(str(word) in shown for word in words.tolist())
+        assert not any(np.array_equal(words, x) for x in held)
+
+
+def test_a_receipt_is_needed_and_serves_once():
+    with pytest.raises(ReceiptError, match="approximate_sigma"):
+        tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), 1.0, N)
+    svi = seeded()
+    svi.init(KEY, X, Y)
+    with pytest.raises(ReceiptError, match="has been used"):
+        svi.init(KEY, X, Y)
+
+
+def test_a_model_that_is_refused_does_not_use_up_the_receipt():
+    receipt = paid_receipt()
+
+    def outside(xs, ys, N):
+        sample("ys", dist.Bernoulli(logits=jnp.zeros(len(xs))).to_event(1), obs=ys)
+
+    with pytest.raises(ModelError, match="'ys'"):
+        tw.DPSVI(outside, mean_field, Adam(0.1), Trace_ELBO(), receipt, N).init(KEY, X, Y)
+    tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), receipt, N).init(KEY, X, Y)
+
+
+def test_steps_beyond_those_paid_for_are_refused_or_do_nothing():
+    svi = seeded(steps=3)
+    with pytest.raises(BudgetExceeded, match="3 steps"):
+        svi.run(KEY, 4, X, Y, progress_bar=False)
+    state = svi.run(KEY, 3, X, Y, progress_bar=False).state
+    with pytest.raises(BudgetExceeded):
+        svi.update(state, X, Y)
+    with pytest.raises(Exception, match="pays for 3 steps"):
+        jax.block_until_ready(jax.jit(svi.update)(state, X, Y))
+
+
+def test_a_step_runs_once():
+    """The same step on two tables would carry the same noise, and their difference would be exact."""
+    svi = seeded()
+    state = svi.init(KEY, X, Y)
+    svi.update(state, X, Y)
+    with pytest.raises(ReceiptError, match="Step 1 of 'DPSVI' is not the next one"):
+        svi.update(state, X[1:], Y[1:])
+    with pytest.raises(ReceiptError, match="Step 1 of 'DPSVI' is not the next one"):
+        svi.run(KEY, 3, X, Y, progress_bar=False, init_state=state)
+    with pytest.raises(Exception, match="is not the next one"):
+        jax.block_until_ready(jax.jit(svi.update)(state, X, Y))
+
+
+def test_several_tables_cannot_share_one_steps_noise():
+    svi = seeded()
+    state = svi.init(KEY, X, Y)
+    tables = jnp.stack([X, 2 * X]), jnp.stack([Y, Y])
+    for update in (svi.update, jax.jit(svi.update)):
+        with pytest.raises(ValueError, match="ordered"):
+            jax.vmap(update, in_axes=(None, 0, 0))(state, *tables)
+    svi.update(state, X, Y)
+
+
+def test_a_state_serves_its_own_receipt_only():
+    first, second = seeded(), seeded()
+    state = first.init(KEY, X, Y)
+    second.init(KEY, X, Y)
+    with pytest.raises(ReceiptError, match="another receipt"):
+        second.update(state, X, Y)
+    late = tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), first.receipt, N)
+    with pytest.raises(ReceiptError, match="has been used"):
+        late.init(KEY, X, Y)
+    with pytest.raises(ModelError, match="init"):
+        late.update(state, X, Y)
+
+
+def personal_draw(x, N):
+    """A model whose rows' gradients depend on what the guide draws for each person."""
+    w = param("w", jnp.float32(0.0))
+    with plate("rows", N, len(x)):
+        z = sample("z", dist.Normal(0, 1))
+        numpyro.factor("value", w * jnp.sign(z) + 0 * x)
+
+
+def personal_guide(x, N):
+    with plate("rows", N, len(x)):
+        sample("z", dist.Normal(0 * x, 1.0))
+
+
+def test_what_the_guide_draws_for_a_person_is_secret():
+    """With public draws by place, one row more or less would change every other row's gradient in a known way."""
+    moves = []
+    for _ in range(3):
+        receipt = paid_receipt(noise=1e-3, rate=1.0, steps=1)
+        svi = tw.DPSVI(personal_draw, personal_guide, SGD(1.0), Trace_ELBO(), receipt, N, clip_norm=1.0)
+        state = svi.init(KEY, jnp.zeros(N))
+        after, _ = svi.update(state, jnp.zeros(N))
+        moves.append(float(svi.get_params(after)["w"]))
+    assert len({round(move) for move in moves}) > 1
+
+
+def test_columns_by_keyword_or_from_outside_are_refused_at_every_call():
+    svi = seeded()
+    state = svi.init(KEY, X, Y)
+    with pytest.raises(ModelError, match="'extra' has one entry for each row"):
+        svi.update(state, X, Y, extra=Y)
+
+    def reads_a_global(xs, N):
+        w = sample("w", dist.Normal(0, 1))
+        with plate("rows", N, subsample_size=xs.shape[0]) as index:
+            sample("y", dist.Normal(w + 0 * xs, 1.0), obs=Y[index])
+
+    svi = tw.DPSVI(reads_a_global, autoguide.AutoNormal(reads_a_global), Adam(0.1), Trace_ELBO(), paid_receipt(), N)
+    with pytest.raises(ModelError, match="table outside the function"):
+        svi.init(KEY, X[:, 0])
+
+
+def test_update_under_scan_equals_update_in_a_loop():
+    looped, scanned = seeded(), seeded()
+    state = looped.init(KEY, X, Y)
+    for _ in range(4):
+        state, _ = looped.update(state, X, Y)
+    other = scanned.init(KEY, X, Y)
+    other, _ = jax.lax.scan(lambda s, _: scanned.update(s, X, Y), other, None, length=4)
+    np.testing.assert_allclose(looped.get_params(state)["loc"], scanned.get_params(other)["loc"], rtol=1e-5, atol=1e-6)
+
+
+def test_fixed_size_batches_come_from_subsample_batchify_data():
+    receipt = paid_receipt(kind=tw.FixedSizeGaussian, relation="substitute", noise=3.0, rate=0.1)
+    svi = tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), receipt, N)
+    init, get_batch = subsample_batchify_data((X, Y), N // 10)
+    _, batches = init(KEY)
+    state = svi.init(KEY, *get_batch(0, batches))
+    for i in range(3):
+        state, _ = svi.update(state, *get_batch(i, batches))
+    assert state.step == 3
+    with pytest.raises(ReceiptError, match="pays for batches of 12 rows"):
+        svi.update(state, X[:13], Y[:13])
+
+
+def test_batchified_batches_are_distinct_rows_and_differ_from_batch_to_batch():
+    init, get_batch = subsample_batchify_data((jnp.arange(50),), 20)
+    number, state = init(KEY)
+    assert number == 2
+    batches = [np.asarray(get_batch(i, state)[0]) for i in range(3)]
+    for batch in batches:
+        assert len(set(batch.tolist())) == 20
+    assert set(batches[0].tolist()) != set(batches[1].tolist())
+    assert set(batches[0].tolist()) != set(np.asarray(get_batch(0, init(KEY)[1])[0]).tolist())
+
+
+def test_a_non_finite_row_cannot_poison_training():
+    spoiled = X.at[5].set(jnp.nan).at[6].set(jnp.inf)
+    params = seeded(noise=0.5).run(KEY, 50, spoiled, Y, progress_bar=False).params
+    for leaf in jax.tree.leaves(params):
+        assert np.all(np.isfinite(leaf))
+
+
+def test_one_row_changes_the_private_sum_by_at_most_the_clip_norm():
+    """With tiny noise and all rows, the released sums of neighbouring tables differ by one clipped row."""
+
+    def move(columns):
+        receipt = paid_receipt(noise=1e-3, rate=1.0, steps=1, seed=5)
+        svi = tw.DPSVI(logistic, mean_field, SGD(1.0), Trace_ELBO(), receipt, N, clip_norm=0.25)
+        state = svi.init(KEY, *columns)
+        before = svi.optim.get_params(state.optim_state)["loc"]
+        return np.asarray(svi.optim.get_params(svi.update(state, *columns)[0].optim_state)["loc"] - before)
+
+    base = move((X, Y))
+    for row in (0, 17, 119):
+        wild = move((X.at[row].set(1e6), Y))
+        # Replacing a row is removing one and adding another.
+        assert np.linalg.norm(wild - base) <= 2 * 0.25 + 0.02
+        gone = move((jnp.delete(X, row, axis=0), jnp.delete(Y, row)))
+        assert np.linalg.norm(gone - base) <= 0.25 + 0.02
+
+
+# ---- models with parameters and latents of many kinds ----------------------------------------------------------------
+
+
+def test_amortised_guides_and_decoders_are_fitted():
+    """A small variational autoencoder by `numpyro.module`-style parameters."""
+
+    def decoder(params, z):
+        return jnp.tanh(z @ params["hidden"] + params["bias"]) @ params["out"]
+
+    shapes = {"hidden": (1, 8), "bias": (8,), "out": (8, 2)}
+    start = {
+        k: 0.5 * jnp.asarray(np.random.default_rng(i).normal(size=s), jnp.float32)
+        for i, (k, s) in enumerate(shapes.items())
+    }
+
+    def model(x, N):
+        params = param("decoder", start)
+        with plate("rows", N, len(x)):
+            z = sample("z", dist.Normal(0, 1).expand([1]).to_event(1))
+            sample("x", dist.Normal(decoder(params, z), 0.3).to_event(1), obs=x)
+
+    def guide(x, N):
+        weight, bias = param("encoder", 0.1 * jnp.ones((2, 1))), param("encoder_bias", jnp.zeros(1))
+        log_scale = param("log_scale", jnp.zeros(1))
+        with plate("rows", N, len(x)):
+            sample("z", dist.Normal(x @ weight + bias, jnp.exp(log_scale)).to_event(1))
+
+    z = GENERATOR.normal(size=(400, 1))
+    x = jnp.asarray(np.hstack([z, -z]) + 0.1 * GENERATOR.normal(size=(400, 2)), jnp.float32)
+    ledger = tw.Ledger(1000.0, 1e-5, insecure_seed=0)
+    receipt = ledger.spend(tw.PoissonGaussian(noise_multiplier=0.5, sampling_rate=0.2, steps=500), "x")
+    svi = tw.DPSVI(model, guide, Adam(0.02), Trace_ELBO(), receipt, 400)
+    state = svi.init(KEY, x)
+    before = svi.evaluate(state, x, rows_are_public=True)
+    result = svi.run(KEY, 500, x, progress_bar=False, init_state=state)
+    assert svi.evaluate(result.state, x, rows_are_public=True) < 0.6 * before
+    assert svi._training.person_params == (True,) * 6
+
+
+def test_a_latent_that_the_guide_leaves_out_is_drawn_from_the_model():
+    groups = jnp.asarray(np.arange(N) % 3)
+
+    def model(xs, ys, ls, N):
+        m = sample("m", dist.Normal(0, 4).expand([D]).to_event(1))
+        with plate("group", 3):
+            ws = sample("ws", dist.Normal(m, 1).to_event(1))
+        with plate("batch", N, xs.shape[0]):
+            sample("ys", dist.Bernoulli(logits=jnp.einsum("nd,nd->n", xs, ws[ls])), obs=ys)
+
+    def guide(xs, ys, ls, N):
+        sample("m", dist.Normal(param("loc", jnp.zeros(D)), jnp.exp(param("log_scale", jnp.zeros(D)))).to_event(1))
+
+    svi = tw.DPSVI(model, guide, Adam(0.05), Trace_ELBO(), free_receipt(), N)
+    loc = svi.run(KEY, 300, X, Y, groups, progress_bar=False).params["loc"]
+    assert np.sign(loc).tolist() == [1, -1, 1]
+    assert svi._training.person_latents == {"ws"}  # rows depend on m through ws only: no noise on m
+
+
+def test_rows_in_microbatches_give_the_same_sum(monkeypatch):
+    from twinify_lite.dpsvi import batches
+
+    whole = seeded(seed=9).run(KEY, 5, X, Y, progress_bar=False).params
+    monkeypatch.setattr(batches, "_LARGEST_MICROBATCH", 7)
+    small = seeded(seed=9).run(KEY, 5, X, Y, progress_bar=False).params
+    np.testing.assert_allclose(whole["loc"], small["loc"], rtol=1e-4, atol=1e-5)
+
+
+def test_progress_is_reported_and_holds_only_counts(capsys):
+    seen = []
+    seeded(steps=40).run(KEY, 40, X, Y, chunk_steps=10, on_progress=lambda *done: seen.append(done))
+    assert seen[-1] == (40, 40)
+    assert "40/40" in capsys.readouterr().err
+
+
+def test_a_delta_too_small_for_the_samplers_bits_is_refused():
+    ledger = tw.Ledger(1e3, 1e-10)
+    receipt = ledger.spend(tw.PoissonGaussian(noise_multiplier=5.0, sampling_rate=0.5, steps=10_000), "x")
+    svi = tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), receipt, N)
+    with pytest.raises(PrivacyParameterError, match="need a larger delta"):
+        svi.run(KEY, 10, X, Y, progress_bar=False)
+
+
+def test_delta_above_one_over_the_rows_is_warned_about():
+    ledger = tw.Ledger(1.0, 1e-2)
+    receipt = ledger.spend(ledger.calibrate(tw.PoissonGaussian(noise_multiplier=1.0, sampling_rate=0.1, steps=10)), "x")
+    with pytest.warns(UserWarning, match="1/rows"):
+        tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), receipt, N)

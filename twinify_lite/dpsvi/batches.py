@@ -1,0 +1,134 @@
+"""Which rows a step sees: the samplers that the accountant has theorems for, drawn from one keyed permutation.
+
+Poisson sampling: K ~ Binomial(n, rate), then the first K places of a fresh permutation. A uniform subset of
+binomial size is a Poisson sample, so `PoissonGaussian` is the exact account of it. Fixed-size sampling takes the
+first B places, and is accounted for under substitution only (`FixedSizeGaussian`). Either way the rows are met in
+microbatches of one fixed shape with a mask: nothing is cut off, whatever K turns out to be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
+
+from twinify_lite import rng
+from twinify_lite.accountant import Mechanism, NotPrivate, PoissonGaussian
+from twinify_lite.dpsvi import binomial, feistel
+from twinify_lite.dpsvi.rows import count_rows
+from twinify_lite.errors import PrivacyParameterError
+
+# A microbatch holds at most about this many gradient numbers: 8 MB of float32, which stays near the cache.
+_MICROBATCH_NUMBERS = 2**21
+_LARGEST_MICROBATCH = 4096
+
+
+class Sampler(NamedTuple):
+    """How many rows of a table of `rows` rows a step takes: `size` of them, or binomially many where there is a
+    `table`.
+
+    The sum over a batch times `rows_over_batch` estimates the sum over the table without bias, by public numbers only.
+    """
+
+    rows: int
+    size: int
+    table: binomial.BinomialTable | None
+    microbatch: int
+    rows_over_batch: float
+
+
+class Draw(NamedTuple):
+    """One step's batch, all of it secret: the permutation's keys, how many places to take, the rows at the first of
+    them, and the key for what the guide draws for each person.
+    """
+
+    round_keys: UInt32[Array, "..."]
+    count: Int[Array, ""]
+    first: Int[Array, " place"]
+    local_key: Array
+
+
+def sampler_for(mechanism: Mechanism, rows: int, numbers_per_row: int, multiple: int = 1) -> Sampler:
+    """The sampler that `mechanism` accounts for, on a table of `rows` rows.
+
+    `numbers_per_row` sizes the microbatch; `multiple` makes it divisible among devices.
+    """
+    rate = 1.0 if isinstance(mechanism, NotPrivate) else mechanism.sampling_rate
+    if isinstance(mechanism, PoissonGaussian) and rate < 1:
+        table = binomial.binomial_table(rows, rate)
+        size = math.ceil(rows * rate + 2.5 * math.sqrt(rows * rate * (1 - rate)))
+    else:
+        table = None
+        # Rounding room, because a rate such as 128/60000 is not exact in binary.
+        size = math.floor(rows * rate * (1 + 1e-9))
+    if size < 1:
+        raise PrivacyParameterError("The sampling rate takes less than one row of this table. Raise it above 1/rows.")
+    return Sampler(rows, size, table, _microbatch(min(size, rows), numbers_per_row, multiple), 1 / rate)
+
+
+def whole_batch(rows: int, numbers_per_row: int, rows_over_batch: float, multiple: int = 1) -> Sampler:
+    """Every row of a batch that was drawn elsewhere."""
+    return Sampler(rows, rows, None, _microbatch(rows, numbers_per_row, multiple), rows_over_batch)
+
+
+def _microbatch(wanted: int, numbers_per_row: int, multiple: int) -> int:
+    affordable = max(8, _MICROBATCH_NUMBERS // max(1, numbers_per_row))
+    return math.ceil(min(wanted, affordable, _LARGEST_MICROBATCH) / multiple) * multiple
+
+
+def error_bound(sampler: Sampler) -> float:
+    """Total variation distance of one step's batch from the law that is accounted for, as far as it is proven.
+
+    The binomial count and the ranking of at most 256 rows; the permutation of larger tables is taken for ideal.
+    """
+    ranked = 2.0**-49 if sampler.rows <= 256 and sampler.size < sampler.rows else 0.0
+    return ranked + (0.0 if sampler.table is None else binomial.error_bound(sampler.table))
+
+
+def draw(sampler: Sampler, key: Array) -> Draw:
+    """Draw one step's batch."""
+    key_count, key_rows, key_local = jax.random.split(key, 3)
+    round_keys = feistel.round_keys(key_rows)
+    count = jnp.int32(sampler.size) if sampler.table is None else binomial.draw(sampler.table, key_count)
+    first, _ = places(sampler, round_keys, count, 0)
+    return Draw(round_keys, count, first, key_local)
+
+
+def places(
+    sampler: Sampler, round_keys: Array, count: Array, start: Array | int
+) -> tuple[Int[Array, " place"], Bool[Array, " place"]]:
+    """The rows at places `start` and on, one microbatch of them, and which of them belong to the batch."""
+    place = start + jnp.arange(sampler.microbatch, dtype=jnp.int32)
+    if sampler.size == sampler.rows and sampler.table is None:
+        return jnp.minimum(place, sampler.rows - 1), place < count  # every row, in order
+    return feistel.permute(round_keys, jnp.minimum(place, sampler.rows - 1), sampler.rows), place < count
+
+
+def subsample_batchify_data(
+    data: tuple[Any, ...], batch_size: int
+) -> tuple[Callable[..., tuple[int, Array]], Callable[[Any, Array], tuple[PyTree, ...]]]:
+    """Batches of exactly `batch_size` rows without replacement, with the paper's names: `(init, get_batch)`.
+
+    `init(rng_key)` gives `(number of batches in an epoch, state)` and `get_batch(i, state)` gives batch number i.
+    This sampler is accounted for under substitution only: pay for it with `FixedSizeGaussian`, as
+    `approximate_sigma` does. Which rows are taken must stay secret, so the state is drawn from the operating system
+    and `rng_key` is not used.
+    """
+    rows = count_rows(data)
+    if not 1 <= batch_size <= rows:
+        raise PrivacyParameterError("batch_size must lie between 1 and the number of rows.")
+    columns = jax.tree.map(jnp.asarray, data)
+
+    def init(rng_key: Array | None = None) -> tuple[int, Array]:
+        del rng_key
+        return rows // batch_size, rng.fresh_key()
+
+    def get_batch(i: Any, state: Array) -> tuple[PyTree, ...]:
+        index = feistel.rows(jax.random.fold_in(state, i), 0, batch_size, rows)
+        return jax.tree.map(lambda column: column[index], columns)
+
+    return init, get_batch

@@ -1,0 +1,94 @@
+"""The clip norm: a number, or found while training from a noisy count of the rows that it does not reach.
+
+The automatic rule is that of Andrew, Thakkar, McMahan, Ramaswamy 2021, "Differentially private learning with adaptive
+clipping": each step also releases how many rows were below the clip norm, and the norm moves geometrically towards a
+quantile. The count is not free and is not extra either: it is one more coordinate of the step's Gaussian release. A row
+contributes the vector (sqrt(1 - s) g / C, sqrt(s) (2 b - 1)), where g is its clipped gradient and b whether it was
+below; that vector has norm at most 1, so the release has the step's noise multiplier whatever C was, and the
+accounting (fixed multipliers, adaptive sensitivities) is unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from twinify_lite import noise
+from twinify_lite.errors import PrivacyParameterError
+
+# Within this range single precision keeps its relative accuracy for gradients, clip factors and noise alike.
+SMALLEST = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipRule:
+    """`share` of the step's signal goes to the count that moves the clip norm towards `quantile`; 0 keeps it fixed."""
+
+    start: float | None
+    share: float = 0.0
+    quantile: float = 0.9
+    rate: float = 0.4
+    slowest: float = 0.6
+
+
+class NoiseScales(NamedTuple):
+    """Noise sds of a step: of the gradient in units of the clip norm, of the count, and of both as one vector."""
+
+    gradient: float
+    count: float
+    together: float
+
+
+def clip_rule(clip_norm: float | str) -> ClipRule:
+    """Read the user's `clip_norm`."""
+    if clip_norm == "auto":
+        return ClipRule(start=None, share=0.02)
+    if not isinstance(clip_norm, int | float) or not SMALLEST <= clip_norm <= 1 / SMALLEST:
+        raise PrivacyParameterError(f'clip_norm must be a number from {SMALLEST:g} to {1 / SMALLEST:g}, or "auto".')
+    return ClipRule(start=float(clip_norm))
+
+
+def noise_scales(rule: ClipRule, noise_multiplier: float) -> NoiseScales:
+    """Split one Gaussian release of `noise_multiplier` into the gradient's part and the count's.
+
+    Formal guarantee: 1/gradient^2 + (1/2)^2/count^2 = 1/noise_multiplier^2, the two parts' account together.
+    """
+    gradient = noise_multiplier / math.sqrt(1 - rule.share)
+    count = 0.5 * noise_multiplier / math.sqrt(rule.share) if rule.share else 0.0
+    return NoiseScales(gradient, count, noise_multiplier)
+
+
+def add_noise(
+    scales: NoiseScales,
+    clip_norm: Float[Array, ""],
+    gradient: Float[Array, " n"],
+    surplus: Float[Array, ""],
+    normals: Float[Array, " m"],
+) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+    """The noisy gradient sum and the noisy count, released together as one Gaussian vector."""
+    counted = surplus / scales.count if scales.count else jnp.zeros_like(surplus)
+    vector = jnp.append(gradient / (scales.gradient * clip_norm), counted)
+    noisy = noise.add_on_lattice(vector, normals, scales.together)
+    return scales.gradient * clip_norm * noisy[:-1], scales.count * noisy[-1]
+
+
+def move(
+    rule: ClipRule,
+    clip_norm: Float[Array, ""],
+    noisy_surplus: Float[Array, ""],
+    expected_rows: float,
+    step: Int[Array, ""],
+) -> Float[Array, ""]:
+    """The next clip norm, from the noisy sum over the batch of (below the norm) - 1/2."""
+    if not rule.share:
+        return clip_norm
+    # Left unclamped: a clamp at 0 or 1 would cut more of one side's noise and drive the norm away from the quantile.
+    below = 0.5 + noisy_surplus / expected_rows
+    # Quick at first, to find the scale; slow later, to average over the count's noise (Robbins and Monro 1951).
+    pace = rule.rate * jnp.maximum(jax.lax.rsqrt(1 + step / 10), rule.slowest)
+    return jnp.clip(clip_norm * jnp.exp(-pace * (below - rule.quantile)), SMALLEST, 1 / SMALLEST)

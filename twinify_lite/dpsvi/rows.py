@@ -1,0 +1,366 @@
+"""Which parts of a NumPyro model belong to one person: found from the plate, checked on made-up rows.
+
+Nothing here reads a value of the table: only the shapes and types of its columns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+from numpyro import handlers
+from numpyro.distributions import biject_to
+from numpyro.infer.autoguide import AutoGuide
+from numpyro.primitives import Messenger
+
+from twinify_lite.dpsvi import jaxprs
+from twinify_lite.errors import ModelError
+
+Trace = Mapping[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Structure:
+    """How a model and its guide divide into a global part and one person's part."""
+
+    plate: str
+    latents: frozenset[str]
+    local: frozenset[str]
+    guided: frozenset[str]
+    made_up: PyTree
+    kinds: tuple[str, ...]
+
+    def in_plate(self, site: dict[str, Any]) -> bool:
+        """Whether a site stands inside the row plate."""
+        return self.plate in _plates(site)
+
+
+def invent_rows(rows: PyTree, kinds: Sequence[str], count: int, seed: int = 0) -> PyTree:
+    """`count` made-up rows with the shapes and types of `rows`, each column of the kind named for it."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    leaves, tree = jax.tree.flatten(rows)
+    made = [
+        jnp.asarray(_KINDS[kind](generator, (count, *leaf.shape[1:])), leaf.dtype)
+        for leaf, kind in zip(leaves, kinds, strict=True)
+    ]
+    return tree.unflatten(made)
+
+
+def _simplex(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    weights = generator.uniform(0.1, 0.9, shape)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+# What a made-up cell may be. Together they meet the supports of the usual likelihoods.
+_KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "fraction": lambda generator, shape: generator.uniform(0.1, 0.9, shape),
+    "bit": lambda generator, shape: generator.integers(0, 2, shape),
+    "one": lambda generator, shape: np.ones(shape),
+    "simplex": _simplex,
+}
+
+
+def choose_kinds(model: Callable, rows: PyTree, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """For each column, a kind of made-up cell at which the model's density is finite, one column after another."""
+    leaves = jax.tree.leaves(rows)
+    kinds = ["fraction" if jnp.issubdtype(leaf.dtype, jnp.floating) else "bit" for leaf in leaves]
+
+    @jax.jit
+    def failures(rows: PyTree) -> Array:
+        sites = samples(run(model, jax.random.key(0), {}, rows, kwargs)).values()
+        return sum(1 - jnp.all(jnp.isfinite(log_prob(site))).astype(int) for site in sites)
+
+    for place in range(len(leaves)):
+        options = [[*kinds[:place], kind, *kinds[place + 1 :]] for kind in [kinds[place], *_KINDS]]
+        counts = [int(failures(invent_rows(rows, option, 1))) for option in options]
+        kinds = options[counts.index(min(counts))]
+    return tuple(kinds)
+
+
+def count_rows(rows: PyTree) -> int:
+    """The one leading size that all row arguments share."""
+    sizes = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else None for leaf in jax.tree.leaves(rows)}
+    if len(sizes) != 1 or None in sizes:
+        raise ModelError(
+            "Positional arguments are columns of the table: arrays with one entry for each row, all of one length. "
+            "Pass public constants (sizes, group features) by keyword, e.g. dpsvi.run(key, steps, xs, ys, gs=gs)."
+        )
+    return sizes.pop()
+
+
+def refuse_columns_by_keyword(kwargs: Mapping[str, Any], number: int) -> None:
+    """Keyword arguments are public: one that has an entry for each row is surely a column in the wrong place."""
+    for name, value in kwargs.items():
+        if any(jnp.ndim(leaf) and jnp.shape(leaf)[0] == number > 1 for leaf in jax.tree.leaves(value)):
+            raise ModelError(
+                f"Keyword argument '{name}' has one entry for each row, and keyword arguments are public. "
+                "Pass columns of the table by position."
+            )
+
+
+class PlatesInOrder(Messenger):
+    """Every plate takes its first places: rows are chosen by our own sampler, and NumPyro's need not run."""
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Fill in the indices of a plate that would draw them."""
+        if msg["type"] == "plate" and msg["value"] is None:
+            msg["value"] = jnp.arange(msg["args"][1])
+
+
+def run(
+    fn: Callable,
+    key: Array,
+    values: Mapping[str, Any],
+    rows: PyTree,
+    kwargs: Mapping[str, Any],
+    unconstrained: Mapping[str, Array] | None = None,
+) -> Trace:
+    """Trace `fn` with `values` at its sites, plates and parameters; `unconstrained` ones are mapped to supports."""
+    latents = {} if unconstrained is None else unconstrained
+
+    def constrain(site: dict[str, Any]) -> Array | None:
+        is_latent = site["type"] == "sample" and not site["is_observed"] and site["name"] in latents
+        return biject_to(site["fn"].support)(latents[site["name"]]) if is_latent else None
+
+    seeded = handlers.seed(PlatesInOrder(fn), key)
+    fixed = handlers.substitute(handlers.substitute(seeded, data=dict(values)), substitute_fn=constrain)
+    with warnings.catch_warnings():
+        # The row plate is given its indices here, whatever subsample size the model asks for.
+        warnings.filterwarnings("ignore", message="subsample_size does not match", category=UserWarning)
+        return handlers.trace(fixed).get_trace(*rows, **kwargs)
+
+
+def sketch(fn: Callable, values: Mapping[str, Any], rows: PyTree, kwargs: Mapping[str, Any]) -> Trace:
+    """The sites of `fn` with shapes but no numbers: nothing is computed."""
+    found: dict[str, dict[str, Any]] = {}
+    jax.eval_shape(lambda rows: found.update(run(fn, jax.random.key(0), values, rows, kwargs)), rows)
+    return found
+
+
+def log_prob(site: dict[str, Any]) -> Array:
+    """Log density at each place of a sample site, scaled as the model asks."""
+    value, hints = site["value"], site["intermediates"]
+    result = site["fn"].log_prob(value, hints) if hints else site["fn"].log_prob(value)
+    return result if site["scale"] is None else site["scale"] * result
+
+
+def samples(trace: Trace) -> dict[str, dict[str, Any]]:
+    """The sample sites of a trace."""
+    return {name: site for name, site in trace.items() if site["type"] == "sample"}
+
+
+def find_structure(
+    model: Callable, guide: Callable, rows: PyTree, kwargs: Mapping[str, Any], plate: str | None = None
+) -> Structure:
+    """Divide model and guide by the row plate, or raise a `ModelError` that names the site that is in the way."""
+    kinds = choose_kinds(model, rows, kwargs)
+    one, many = invent_rows(rows, kinds, 1), invent_rows(rows, kinds, 3)
+    plate = plate or _find_plate(model, one, many, kwargs)
+    model_sites = sketch(model, {}, one, kwargs)
+    if plate not in model_sites or model_sites[plate]["type"] != "plate":
+        raise ModelError(f"The model has no plate named '{plate}'.")
+    latents = {name: site for name, site in samples(model_sites).items() if not site["is_observed"]}
+    local = frozenset(name for name, site in latents.items() if plate in _plates(site))
+    _refuse_discrete(latents)
+    _refuse_automatic_guide(guide, local)
+    _refuse_what_is_personal(model, model_sites, "model", one, many, kwargs, plate, local)
+    _refuse_mixing(model, many, kwargs, plate)
+    run(guide, jax.random.key(0), {}, one, kwargs)  # an automatic guide reads the model at its first call
+    guide_sites = sketch(guide, {plate: jnp.arange(1)}, one, kwargs)
+    _refuse_what_is_personal(guide, guide_sites, "guide", one, many, kwargs, plate, local)
+    return Structure(
+        plate=plate,
+        latents=frozenset(latents) - local,
+        local=local,
+        guided=frozenset(samples(guide_sites)),
+        made_up=one,
+        kinds=kinds,
+    )
+
+
+def _plates(site: dict[str, Any]) -> set[str]:
+    return {frame.name for frame in site.get("cond_indep_stack", ())}
+
+
+def _row_dependent(
+    fn: Callable, rows: PyTree, kwargs: Mapping[str, Any], plate: str | None = None
+) -> dict[str, dict[str, Any]]:
+    """The sample sites whose density or value depends on the rows."""
+    values = {} if plate is None else {plate: jnp.arange(count_rows(rows))}
+    found: dict[str, dict[str, Any]] = {}
+
+    def densities(rows: PyTree) -> list[tuple[Array, Any]]:
+        found.update(samples(run(fn, jax.random.key(0), values, rows, kwargs)))
+        return [(jnp.sum(log_prob(site)), site["value"]) for site in found.values()]
+
+    closed = jax.make_jaxpr(densities)(rows)
+    flags = jaxprs.dependence(closed, [True] * len(closed.jaxpr.invars))
+    return {
+        name: site
+        for number, (name, site) in enumerate(found.items())
+        if flags[2 * number] or (not site["is_observed"] and flags[2 * number + 1])
+    }
+
+
+def _find_plate(model: Callable, one: PyTree, many: PyTree, kwargs: Mapping[str, Any]) -> str:
+    touched = {n: s for n, s in _row_dependent(model, one, kwargs).items() if s["is_observed"]}
+    if not touched:
+        raise ModelError(
+            "No observed site of the model depends on the rows. Give the columns as `obs=` of sample sites."
+        )
+    for name, site in touched.items():
+        if not _plates(site):
+            raise ModelError(
+                f"Site '{name}' observes the table outside a plate, so nobody's share in it can be told apart. "
+                f"Put it under `with numpyro.plate('rows', N, subsample_size=x.shape[0]):`."
+            )
+    shared = set.intersection(*(_plates(site) for site in touched.values()))
+    if not shared:
+        raise ModelError(
+            f"The sites {sorted(touched)} share no plate. Put all columns of a person under one row plate."
+        )
+    if len(shared) > 1:
+        sizes = [{n: sketch(model, {}, r, kwargs)[n]["value"].shape[0] for n in shared} for r in (one, many)]
+        shared = {name for name in shared if sizes[0][name] != sizes[1][name]}
+    if len(shared) != 1:
+        raise ModelError("Several plates enclose the data. Say which one holds the rows: DPSVI(..., plate='rows').")
+    return shared.pop()
+
+
+def _refuse_discrete(latents: Trace) -> None:
+    for name, site in latents.items():
+        if site["fn"].support.is_discrete:
+            raise ModelError(
+                f"Site '{name}' is a discrete latent variable, which has no gradient. Marginalise it out, e.g. with "
+                "numpyro.distributions.MixtureSameFamily."
+            )
+
+
+def _refuse_automatic_guide(guide: Callable, local: frozenset[str]) -> None:
+    if local and isinstance(guide, AutoGuide):
+        raise ModelError(
+            f"The latent variables {sorted(local)} belong to one person each, and an automatic guide would hold "
+            "one value for each row. Write a guide that predicts them from the row (an amortised guide)."
+        )
+
+
+def _refuse_what_is_personal(
+    fn: Callable,
+    sites: Trace,
+    which: str,
+    one: PyTree,
+    many: PyTree,
+    kwargs: Mapping[str, Any],
+    plate: str,
+    local: frozenset[str],
+) -> None:
+    _refuse_personal_parameters(sites, plate)
+    _refuse_data_outside(fn, one, kwargs, plate, local, which)
+    _refuse_row_shapes(fn, one, many, kwargs, plate, local)
+
+
+def _refuse_personal_parameters(trace: Trace, plate: str) -> None:
+    for name, site in trace.items():
+        if site["type"] == "mutable":
+            raise ModelError(f"'{name}' is mutable state, which would carry rows from step to step. Remove it.")
+        if site["type"] == "param" and plate in _plates(site) and site["kwargs"].get("event_dim") is not None:
+            raise ModelError(
+                f"Parameter '{name}' holds one value for each row: releasing it would release the rows. "
+                "Predict it from the row instead (an amortised guide)."
+            )
+
+
+def _refuse_data_outside(
+    fn: Callable, one: PyTree, kwargs: Mapping[str, Any], plate: str, local: frozenset[str], which: str
+) -> None:
+    for name, site in _row_dependent(fn, one, kwargs, plate).items():
+        if plate not in _plates(site) and not (which == "guide" and name in local):
+            raise ModelError(
+                f"Site '{name}' of the {which} depends on the rows but stands outside the row plate '{plate}'. "
+                "Move it inside, or compute it from public constants passed by keyword."
+            )
+
+
+def _refuse_row_shapes(
+    fn: Callable, one: PyTree, many: PyTree, kwargs: Mapping[str, Any], plate: str, local: frozenset[str]
+) -> None:
+    """A latent or parameter that grows with the rows is one person's, wherever it stands."""
+
+    def shapes(rows: PyTree) -> dict[str, list[tuple[int, ...]]]:
+        return {
+            name: [jnp.shape(leaf) for leaf in jax.tree.leaves(site["value"])]
+            for name, site in sketch(fn, {plate: jnp.arange(count_rows(rows))}, rows, kwargs).items()
+            if site["type"] in ("sample", "param") and plate not in _plates(site) and name not in local
+        }
+
+    alone, together = shapes(one), shapes(many)
+    for name, shape in alone.items():
+        if shape != together.get(name):
+            raise ModelError(
+                f"'{name}' has a shape that follows the number of rows but stands outside the row plate '{plate}', "
+                "so it couples people. Put it inside the plate (with an amortised guide), or give it a fixed shape."
+            )
+
+
+def _refuse_mixing(model: Callable, many: PyTree, kwargs: Mapping[str, Any], plate: str) -> None:
+    """Each row's density must be the same alone as among others."""
+
+    @jax.jit
+    def among(rows: PyTree) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+        trace = run(model, jax.random.key(0), {plate: jnp.arange(3)}, rows, kwargs)
+        sites = samples(trace)
+        inside = {name: site for name, site in sites.items() if plate in _plates(site)}
+        fixed = {n: s["value"] for n, s in sites.items() if n not in inside and not s["is_observed"]}
+        local = {n: jnp.moveaxis(s["value"], _row_axis(s, plate), 0) for n, s in inside.items() if not s["is_observed"]}
+        return {n: _per_row(s, trace, plate) for n, s in inside.items()}, fixed, local
+
+    axes = {
+        n: _row_axis(s, plate)
+        for n, s in samples(sketch(model, {plate: jnp.arange(3)}, many, kwargs)).items()
+        if plate in _plates(s)
+    }
+
+    @jax.jit
+    def alone(row: PyTree, fixed: dict[str, Array], local: dict[str, Array]) -> dict[str, Array]:
+        values = {n: jnp.moveaxis(v, 0, axes[n]) for n, v in local.items()}
+        trace = run(model, jax.random.key(0), {**fixed, **values, plate: jnp.arange(1)}, row, kwargs)
+        return {n: _per_row(s, trace, plate) for n, s in samples(trace).items() if plate in _plates(s)}
+
+    together, fixed, local = among(many)
+    for row in range(3):
+        one = jax.tree.map(lambda x, row=row: x[row : row + 1], (many, local))
+        for name, density in alone(one[0], fixed, one[1]).items():
+            same = density.shape[0] == 1 and jnp.allclose(
+                together[name][row], density[0], rtol=1e-3, atol=1e-4, equal_nan=True
+            )
+            if not same:
+                raise ModelError(
+                    f"Site '{name}' mixes rows: a row's density changes with the rows beside it (a mean over the "
+                    "batch, batch normalisation, an index into the whole table?). "
+                    "Each row may use only its own columns."
+                )
+
+
+def _row_axis(site: dict[str, Any], plate: str) -> int:
+    frame = next(frame for frame in site["cond_indep_stack"] if frame.name == plate)
+    return frame.dim - site["fn"].event_dim
+
+
+def _per_row(site: dict[str, Any], trace: Trace, plate: str) -> Array:
+    """Each row's log density, with the plate's own scaling undone."""
+    frame = next(frame for frame in site["cond_indep_stack"] if frame.name == plate)
+    moved = jnp.moveaxis(log_prob(site), frame.dim, 0)
+    return jnp.sum(moved.reshape(moved.shape[0], -1), axis=1) / plate_scale(trace, plate)
+
+
+def plate_scale(trace: Trace, plate: str) -> float:
+    """The factor by which the plate multiplies densities: its size over the number of rows it was given."""
+    if plate not in trace:
+        return 1.0
+    return trace[plate]["args"][0] / trace[plate]["value"].shape[0]

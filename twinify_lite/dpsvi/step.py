@@ -1,0 +1,249 @@
+"""One step of DPSVI, and many of them in one compiled program.
+
+    rows -> per-row gradient -> clip -> sum -> + noise -> pull back through the guide -> optimiser
+
+Everything above the noise is private and lives inside `_private_sum`; everything that `step` returns is below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float, Int, PyTree
+
+from twinify_lite import noise
+from twinify_lite.dpsvi import batches, clip
+from twinify_lite.dpsvi.batches import Draw, Sampler
+from twinify_lite.dpsvi.elbo import SplitELBO
+from twinify_lite.dpsvi.gradient import ClippedSum, clipped_sum
+from twinify_lite.ledger import Secrets
+
+# Rows and noise of several steps are drawn together, up to this many noise values, to spread the cost of starting a
+# cipher. Groups are aligned to the step number, so how a run is cut into chunks changes no bit of it.
+_GROUP_NUMBERS = 2**17
+_LARGEST_GROUP = 32
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, repr=False)
+class DPSVIState:
+    """Everything that training carries from step to step; all of it is public.
+
+    `owner` names the receipt whose steps these are. The secret keys stay inside `DPSVI`.
+    """
+
+    optim_state: Any
+    rng_key: Array
+    step: Int[Array, ""]
+    clip_norm: Float[Array, ""]
+    owner: int = field(metadata={"static": True})
+
+    mutable_state = None
+
+    def __repr__(self) -> str:
+        return f"DPSVIState(step={self.step}, clip_norm={self.clip_norm})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """All that is fixed before the first step."""
+
+    split: SplitELBO
+    optim: Any
+    constrain: Any
+    person_latents: frozenset[str]
+    person_params: tuple[bool, ...]
+    particles: int
+    rule: clip.ClipRule
+    scales: clip.NoiseScales | None
+    expected_batch: float
+    steps: int | None
+    mesh: Mesh | None = None
+
+
+def step(
+    training: Training, state: DPSVIState, sampler: Sampler, table: PyTree, batch: Draw, normals: Array
+) -> DPSVIState:
+    """One private update. `normals` are standard normal draws, one for each coordinate and one for the clip count."""
+    key_draw = jax.random.fold_in(state.rng_key, state.step)
+    params = training.optim.get_params(state.optim_state)
+    keys = jax.random.split(key_draw, training.particles)
+
+    def draw(params: PyTree) -> tuple[PyTree, Array]:
+        constrained = training.constrain(params)
+        latents, values = jax.vmap(lambda key: training.split.draw(constrained, key))(keys)
+        return latents, jnp.mean(values)
+
+    (latents, _), pull_back = jax.vjp(draw, params)
+    shared = (used(latents, training), select(params, training.person_params))
+    private = _private_sum(training, state.clip_norm, shared, params, sampler, table, batch)
+    flat, unravel = ravel_pytree(private.gradient)
+    clip_norm = state.clip_norm
+    surplus = private.unclipped - 0.5 * batch.count
+    if training.scales is not None:
+        flat, surplus = clip.add_noise(training.scales, clip_norm, flat, surplus, normals[: flat.size + 1])
+        clip_norm = clip.move(training.rule, clip_norm, surplus, training.expected_batch, state.step)
+    del private, surplus
+    by_latents, by_params = unravel(sampler.rows_over_batch * flat)
+    (gradient,) = pull_back(({**jax.tree.map(jnp.zeros_like, latents), **by_latents}, jnp.ones(())))
+    gradient = _add_selected(gradient, by_params, training.person_params)
+    # The optimiser minimises. What is not finite here is public (the prior's or the guide's gradient) and is left out.
+    loss_gradient = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), -g, 0.0), gradient)
+    optim_state = training.optim.update(loss_gradient, state.optim_state, value=jnp.nan)
+    return replace(state, optim_state=optim_state, step=state.step + 1, clip_norm=clip_norm)
+
+
+def draw_shared(training: Training, params: PyTree, key: Array) -> PyTree:
+    """What is privatised, at `params`: the drawn global latents and the parameters that persons' sites use."""
+    keys = jax.random.split(key, training.particles)
+    latents = jax.vmap(lambda key: training.split.draw(training.constrain(params), key)[0])(keys)
+    return used(latents, training), select(params, training.person_params)
+
+
+def person_value(training: Training, shared: PyTree, params: PyTree, keyed_row: tuple[Array | None, PyTree]) -> Array:
+    """One person's share of the ELBO, averaged over the particles, as a function of what is privatised."""
+    latents, selected = shared
+    key, row = keyed_row
+    key = jax.random.key(0) if key is None else key
+    constrained = training.constrain(_replace_selected(params, selected, training.person_params))
+    keys = jax.random.split(key, training.particles)
+    values = jax.vmap(lambda latents, key: training.split.row(latents, constrained, key, row))
+    if training.particles == 1:
+        return training.split.row(jax.tree.map(lambda x: x[0], latents), constrained, key, row)
+    return jnp.mean(values(latents, keys))
+
+
+def _private_sum(
+    training: Training,
+    clip_norm: Float[Array, ""],
+    shared: PyTree,
+    params: PyTree,
+    sampler: Sampler,
+    table: PyTree,
+    batch: Draw,
+) -> ClippedSum:
+    """The clipped sum over the whole batch, one microbatch after the other."""
+    needs_keys = bool(training.split.structure.local)
+
+    def one(start: Array, index: Array, mask: Array) -> ClippedSum:
+        rows = jax.tree.map(lambda column: column[index], table)
+        rows = _spread(rows, training.mesh)
+        # A person's place in the batch shifts when another joins or leaves, so what a place draws must be as secret
+        # as who stands there: then every person's draws are alike, whatever the others do.
+        keys = _personal_keys(batch.local_key, start, sampler.microbatch) if needs_keys else None
+        value = lambda shared, keyed_row: person_value(training, shared, params, keyed_row)  # noqa: E731
+        return clipped_sum(value, shared, (keys, rows), mask=mask, clip_norm=clip_norm)
+
+    def body(carry: tuple[Array, ClippedSum]) -> tuple[Array, ClippedSum]:
+        start, total = carry
+        # The first microbatch was drawn together with those of the steps around this one.
+        index, mask = jax.lax.cond(
+            start == 0,
+            lambda: (batch.first, jnp.arange(sampler.microbatch) < batch.count),
+            lambda: batches.places(sampler, batch.round_keys, batch.count, start),
+        )
+        return start + sampler.microbatch, jax.tree.map(jnp.add, total, one(start, index, mask))
+
+    if sampler.table is None and sampler.size <= sampler.microbatch:
+        return one(jnp.int32(0), batch.first, jnp.arange(sampler.microbatch) < batch.count)
+    zeros = ClippedSum(jax.tree.map(jnp.zeros_like, shared), jnp.zeros(()))
+    _, total = jax.lax.while_loop(lambda carry: carry[0] < batch.count, body, (jnp.int32(0), zeros))
+    return total
+
+
+def _personal_keys(key: Array, start: Array, number: int) -> Array:
+    """Keys for what the guide draws for each person: secret words, expanded by JAX's own, cheaper generator."""
+    words = jax.random.bits(jax.random.fold_in(key, start), (number, 2), jnp.uint32)
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
+def run_groups(
+    training: Training,
+    sampler: Sampler,
+    groups: int,
+    secrets: Secrets,
+    state: DPSVIState,
+    table: PyTree,
+    last: Int[Array, ""],
+) -> DPSVIState:
+    """Up to `groups` groups of steps, stopping at step `last`, as one program without a host round trip."""
+    numbers = noise_size(training, state) if training.scales is not None else 0
+    size = group_size(numbers)
+
+    def group(_: Int[Array, ""], state: DPSVIState) -> DPSVIState:
+        first = state.step // size * size
+        drawn = jax.vmap(lambda i: draw_step(secrets, sampler, numbers, i))(first + jnp.arange(size))
+
+        def one(i: Int[Array, ""], state: DPSVIState) -> DPSVIState:
+            batch, normals = jax.tree.map(partial(jax.lax.dynamic_index_in_dim, index=i, keepdims=False), drawn)
+            return step(training, state, sampler, table, batch, normals)
+
+        return jax.lax.fori_loop(state.step - first, jnp.clip(last - first, 0, size), one, state)
+
+    return jax.lax.fori_loop(0, groups, group, state)
+
+
+def run_one(
+    training: Training, sampler: Sampler, secrets: Secrets, state: DPSVIState, table: PyTree, last: Int[Array, ""]
+) -> DPSVIState:
+    """One step, or none at step `last`."""
+    numbers = noise_size(training, state) if training.scales is not None else 0
+    batch, normals = draw_step(secrets, sampler, numbers, state.step)
+    return jax.lax.cond(
+        state.step < last, lambda s: step(training, s, sampler, table, batch, normals), lambda s: s, state
+    )
+
+
+def draw_step(secrets: Secrets, sampler: Sampler, numbers: int, number: Array) -> tuple[Draw, Array]:
+    """The secret randomness of step `number`: its rows and its noise."""
+    batch = batches.draw(sampler, jax.random.fold_in(secrets.rows, number))
+    return batch, noise.gaussian(jax.random.fold_in(secrets.noise, number), (numbers,))
+
+
+def noise_size(training: Training, state: DPSVIState) -> int:
+    """Coordinates of the private sum and one for the clip count; if they are many, up to whole blocks of the cipher."""
+    params = training.optim.get_params(state.optim_state)
+    shared = jax.eval_shape(partial(draw_shared, training), params, state.rng_key)
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(shared)) + 1
+    return numbers if numbers < 2**16 else -(-numbers // 2**13) * 2**13
+
+
+def group_size(numbers: int) -> int:
+    """How many steps are drawn together."""
+    return max(1, min(_LARGEST_GROUP, _GROUP_NUMBERS // max(1, numbers)))
+
+
+def _spread(rows: PyTree, mesh: Mesh | None) -> PyTree:
+    """Divide a microbatch among the devices of a mesh."""
+    if mesh is None:
+        return rows
+    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
+    return jax.lax.with_sharding_constraint(rows, sharding)
+
+
+def used(latents: dict[str, Array], training: Training) -> dict[str, Array]:
+    """The global latents that persons' sites depend on: noise on any other would be noise for nothing."""
+    return {name: value for name, value in latents.items() if name in training.person_latents}
+
+
+def select(params: PyTree, chosen: tuple[bool, ...]) -> list[Array]:
+    """The parameter arrays that a person's own sites use."""
+    return [leaf for leaf, is_in in zip(jax.tree.leaves(params), chosen, strict=True) if is_in]
+
+
+def _replace_selected(params: PyTree, selected: list[Array], chosen: tuple[bool, ...]) -> PyTree:
+    leaves, tree = jax.tree.flatten(params)
+    source = iter(selected)
+    return tree.unflatten([next(source) if is_in else leaf for leaf, is_in in zip(leaves, chosen, strict=True)])
+
+
+def _add_selected(gradient: PyTree, selected: list[Array], chosen: tuple[bool, ...]) -> PyTree:
+    leaves, tree = jax.tree.flatten(gradient)
+    source = iter(selected)
+    return tree.unflatten([g + next(source) if is_in else g for g, is_in in zip(leaves, chosen, strict=True)])

@@ -1,0 +1,359 @@
+"""`DPSVI`: NumPyro's `SVI` with a privacy guarantee."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import io_callback
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, PyTree
+from numpyro.infer import ELBO, SVI
+from numpyro.infer.svi import SVIRunResult
+from tqdm.auto import tqdm
+
+from twinify_lite import accountant, noise
+from twinify_lite.accountant import FixedSizeGaussian, Mechanism, NotPrivate, PoissonGaussian
+from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, step
+from twinify_lite.dpsvi.gradient import numbers_per_row, row_norms
+from twinify_lite.dpsvi.plan import NoiseScale
+from twinify_lite.dpsvi.step import DPSVIState, Training
+from twinify_lite.errors import BudgetExceeded, ModelError, PrivacyParameterError, ReceiptError
+from twinify_lite.ledger import Receipt
+
+_CHUNKS = 20
+
+
+class DPSVI:
+    """Differentially private stochastic variational inference for any NumPyro model with a row plate.
+
+    Formal guarantee: `run`, or `init` and all `update`s together, is the mechanism that `dp_scale`'s receipt paid for:
+    each step's only access to the rows is a sum of per-row gradients clipped to the current clip norm, over the
+    rows that the receipt's sampler draws, plus Gaussian noise of the receipt's multiplier. Every returned value
+    comes after the noise.
+
+    `dp_scale` is a receipt from `ledger.spend(...)`, or what `approximate_sigma` returns. Positional arguments of
+    `init`, `update` and `run` are columns of the table; public constants go by keyword, here or there.
+    With a `PoissonGaussian` receipt `update` takes the whole table and draws its rows itself; with a
+    `FixedSizeGaussian` receipt it takes a batch from `subsample_batchify_data`. `run` takes the whole table either
+    way. `num_obs_total` is a public or noisy number of rows; a model that takes `N` or `num_obs_total` is given it.
+    """
+
+    def __init__(
+        self,
+        model: Callable,
+        guide: Callable,
+        optim: Any,
+        loss: ELBO,
+        dp_scale: Receipt | NoiseScale,
+        num_obs_total: int,
+        *,
+        clip_norm: float | str = "auto",
+        plate: str | None = None,
+        mesh: Mesh | None = None,
+        **static_kwargs: Any,
+    ):
+        self.receipt = _receipt(dp_scale)
+        self.model, self.guide, self.loss = model, guide, loss
+        self.num_obs_total = int(num_obs_total)
+        self.static_kwargs = {**_row_count_kwargs(model, self.num_obs_total), **static_kwargs}
+        self._term = _term(loss)
+        self._rule = clip.clip_rule(clip_norm)
+        self._plate, self._mesh = plate, mesh
+        self._svi = SVI(rows.PlatesInOrder(model), guide, optim, loss)
+        self._training: Training | None = None
+        self._compiled: dict[tuple, tuple[Callable, dict]] = {}
+        self._samplers: dict[tuple[int, bool], batches.Sampler] = {}
+        if self.receipt.mechanism.__class__ is not NotPrivate:
+            accountant.warn_delta(self.receipt._ledger.delta, self.num_obs_total)
+
+    @property
+    def optim(self) -> Any:
+        """The optimiser, as NumPyro sees it."""
+        return self._svi.optim
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What was paid for."""
+        return self.receipt.mechanism
+
+    def init(self, rng_key: Array, *args: Any, init_params: dict | None = None, **kwargs: Any) -> DPSVIState:
+        """The initial state, from made-up rows: of `args` only shapes and types are used. Redeems the receipt.
+
+        `rng_key` seeds initial values and the guide's draws of global latents, which need not be secret. Rows, noise
+        and what the guide draws for one person get fresh secret keys, which never leave this object.
+        """
+        columns = _as_columns(args)
+        number = rows.count_rows(columns)
+        kwargs = {**self.static_kwargs, **kwargs}
+        rows.refuse_columns_by_keyword(kwargs, number)
+        structure = rows.find_structure(self.model, self.guide, columns, kwargs, self._plate)
+        rng_key, key_init = jax.random.split(rng_key)
+        initial = self._svi.init(key_init, *structure.made_up, init_params=init_params, **kwargs)
+        training = self._prepare(structure, kwargs, initial, number)
+        self._secrets = self.receipt.redeem((PoissonGaussian, FixedSizeGaussian, NotPrivate))
+        self._training, self._initial = training, initial.optim_state
+        return DPSVIState(
+            optim_state=initial.optim_state,
+            rng_key=rng_key,
+            step=jnp.int32(0),
+            clip_norm=self._first_clip_norm(initial.optim_state, rng_key),
+            owner=id(self.receipt),
+        )
+
+    def get_params(self, svi_state: DPSVIState) -> dict[str, Any]:
+        """The constrained values of all `param` sites."""
+        return self._ready().constrain(self.optim.get_params(svi_state.optim_state))
+
+    def update(self, svi_state: DPSVIState, *args: Any, **kwargs: Any) -> tuple[DPSVIState, Float[Array, ""]]:
+        """One private step. The second value stands where NumPyro's loss does and is always NaN: no loss is released.
+
+        Each paid-for step runs once and in order, also under `jit` and `scan` (where a callback to the host sees to it
+        and `run` is faster); anything else is refused, and so is `vmap`.
+        """
+        columns = _as_columns(args)
+        training = self._with(kwargs, columns)
+        sampler = self._sampler(columns, is_batch=isinstance(self.mechanism, FixedSizeGaussian | NotPrivate))
+        self._take_steps(svi_state, columns, 1)
+        last = jnp.int32(2**31 - 1 if training.steps is None else training.steps)
+        run = self._compile(step.run_one, sampler, kwargs, columns)
+        return run(self._secrets, svi_state, columns, last), jnp.float32(jnp.nan)
+
+    def run(
+        self,
+        rng_key: Array,
+        num_steps: int,
+        *args: Any,
+        progress_bar: bool = True,
+        init_state: DPSVIState | None = None,
+        init_params: dict | None = None,
+        chunk_steps: int | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+        **kwargs: Any,
+    ) -> SVIRunResult:
+        """Train for `num_steps` on the whole table. `losses` is NaN throughout: no loss is released.
+
+        The program runs in chunks of about `chunk_steps`; progress is reported between them and changes no bit.
+        """
+        state = init_state
+        if state is None:
+            self._refuse_extra_steps(num_steps)
+            state = self.init(rng_key, *args, init_params=init_params, **kwargs)
+        columns = _as_columns(args)
+        sampler = self._sampler(columns, is_batch=False)
+        self._take_steps(state, columns, num_steps)
+        first = int(state.step)
+        groups = self._groups(state, chunk_steps or math.ceil(num_steps / _CHUNKS))
+        run = self._compile(step.run_groups, sampler, kwargs, columns, groups)
+        with _progress(num_steps, progress_bar) as report:
+            while int(state.step) < first + num_steps:
+                state = run(self._secrets, state, columns, jnp.int32(first + num_steps))
+                done = int(state.step) - first
+                report(done)
+                if on_progress is not None:
+                    on_progress(done, num_steps)
+        return SVIRunResult(self.get_params(state), state, jnp.full(num_steps, jnp.nan))
+
+    def evaluate(self, svi_state: DPSVIState, *args: Any, rows_are_public: bool = False, **kwargs: Any) -> Array:
+        """The loss (negative ELBO) of public rows, such as made-up or synthetic ones.
+
+        The loss of private rows is a fresh look at them that nobody has paid for, so it is refused unless the caller
+        says that these rows are public.
+        """
+        if not rows_are_public:
+            raise ReceiptError(
+                "evaluate() would release a number computed from the rows without noise. If these rows are public "
+                "(synthetic, simulated or published), say so: evaluate(state, ..., rows_are_public=True)."
+            )
+        kwargs = {**self._ready().split.kwargs, **kwargs}
+        key = jax.random.fold_in(svi_state.rng_key, svi_state.step)
+        return self.loss.loss(key, self.get_params(svi_state), self.model, self.guide, *args, **kwargs)
+
+    def _ready(self) -> Training:
+        if self._training is None:
+            raise ModelError("Call init() or run() first.")
+        return self._training
+
+    def _with(self, kwargs: dict[str, Any], columns: PyTree) -> Training:
+        training = self._ready()
+        if not kwargs:
+            return training
+        rows.refuse_columns_by_keyword(kwargs, rows.count_rows(columns))
+        split = dataclasses.replace(training.split, kwargs={**training.split.kwargs, **kwargs})
+        return dataclasses.replace(training, split=split)
+
+    def _prepare(self, structure: rows.Structure, kwargs: dict[str, Any], initial: Any, number: int) -> Training:
+        private = not isinstance(self.mechanism, NotPrivate)
+        rate = self.mechanism.sampling_rate if private else 1.0
+        split = elbo.SplitELBO(model=self.model, guide=self.guide, structure=structure, term=self._term, kwargs=kwargs)
+        training = Training(
+            split=split,
+            optim=self.optim,
+            constrain=self._svi.constrain_fn,
+            person_latents=structure.latents,
+            person_params=(),
+            particles=self.loss.num_particles,
+            rule=self._rule if private else dataclasses.replace(self._rule, share=0.0),
+            scales=clip.noise_scales(self._rule, self.mechanism.noise_multiplier) if private else None,
+            expected_batch=rate * self.num_obs_total,
+            steps=self.mechanism.steps if private else None,
+            mesh=self._mesh,
+        )
+        params = self.optim.get_params(initial.optim_state)
+        latents, chosen = _what_persons_use(split, training.constrain, params, number)
+        return dataclasses.replace(training, person_latents=latents, person_params=chosen)
+
+    def _first_clip_norm(self, optim_state: Any, key: Array) -> Float[Array, ""]:
+        """The user's, or the median norm over made-up rows, from which the automatic rule moves on."""
+        if self._rule.start is not None:
+            return jnp.float32(self._rule.start)
+        if isinstance(self.mechanism, NotPrivate):
+            return jnp.float32(jnp.inf)
+        training = self._ready()
+        structure = training.split.structure
+        invented = rows.invent_rows(structure.made_up, structure.kinds, 64, seed=1)
+
+        @jax.jit
+        def norms_of(params: PyTree, key: Array) -> Array:
+            value = lambda shared, row: step.person_value(training, shared, params, row)  # noqa: E731
+            shared = step.draw_shared(training, params, key)
+            return row_norms(value, shared, (jax.random.split(key, 64), invented))
+
+        norms = norms_of(self.optim.get_params(optim_state), key)
+        median = jnp.nanmedian(jnp.where(jnp.isfinite(norms) & (norms > 0), norms, jnp.nan))
+        return jnp.where(jnp.isfinite(median), median, 1.0).astype(jnp.float32)
+
+    def _sampler(self, columns: PyTree, *, is_batch: bool) -> batches.Sampler:
+        number = rows.count_rows(columns)
+        if (number, is_batch) not in self._samplers:
+            self._samplers[number, is_batch] = self._make_sampler(number, is_batch)
+        return self._samplers[number, is_batch]
+
+    def _make_sampler(self, number: int, is_batch: bool) -> batches.Sampler:
+        training = self._ready()
+        row = (jax.random.key(0), jax.tree.map(lambda column: column[0], training.split.structure.made_up))
+        params = self.optim.get_params(self._initial)
+        shared = jax.eval_shape(partial(step.draw_shared, training), params, row[0])
+        numbers = numbers_per_row(lambda shared, row: step.person_value(training, shared, params, row), shared, row)
+        devices = 1 if self._mesh is None else self._mesh.devices.size
+        if not is_batch:
+            sampler = batches.sampler_for(self.mechanism, number, numbers, devices)
+            self._refuse_coarse_sampling(sampler, shared)
+            return sampler
+        if isinstance(self.mechanism, FixedSizeGaussian):
+            paid = self.mechanism.sampling_rate * self.num_obs_total
+            if number > paid * (1 + 1e-6):
+                raise ReceiptError(
+                    f"The receipt pays for batches of {paid:g} rows, and this one is larger. Use the batch size that "
+                    "sampling_rate * num_obs_total says."
+                )
+        return batches.whole_batch(number, numbers, self.num_obs_total / number, devices)
+
+    def _refuse_coarse_sampling(self, sampler: batches.Sampler, shared: PyTree) -> None:
+        """The accountant keeps a share of delta for the samplers' own errors: see that it covers them."""
+        if isinstance(self.mechanism, NotPrivate):
+            return
+        coordinates = sum(leaf.size for leaf in jax.tree.leaves(shared)) + 1
+        error = self.mechanism.steps * (batches.error_bound(sampler) + noise.error_bound(coordinates))
+        if error > accountant.SAMPLING_SHARE * self.receipt.delta:
+            raise PrivacyParameterError(
+                "So many steps and parameters need a larger delta, because rows and noise are drawn from finitely many "
+                "bits. Raise delta, or take fewer steps."
+            )
+
+    def _groups(self, state: DPSVIState, steps: int) -> int:
+        training = self._ready()
+        numbers = step.noise_size(training, state) if training.scales is not None else 0
+        return math.ceil(steps / step.group_size(numbers))
+
+    def _compile(
+        self, program: Callable, sampler: batches.Sampler, kwargs: dict[str, Any], columns: PyTree, *static: Any
+    ) -> Callable:
+        """One compiled program for each shape of table and each set of keyword arguments."""
+        ids = tuple((name, id(value)) for name, value in sorted(kwargs.items()))
+        key = (program, sampler.rows, sampler.rows_over_batch, static, ids)
+        if key not in self._compiled:
+            compiled = jax.jit(partial(program, self._with(kwargs, columns), sampler, *static))
+            self._compiled[key] = (compiled, kwargs)  # holding kwargs keeps their ids theirs
+        return self._compiled[key][0]
+
+    def _take_steps(self, state: DPSVIState, columns: PyTree, number: int) -> None:
+        """Claim the next steps from the receipt, now or, in a traced program, when it runs."""
+        if state.owner != id(self.receipt):
+            raise ReceiptError("This state belongs to another receipt. Call init() of this object.")
+        if isinstance(self.mechanism, NotPrivate):
+            return
+        traced = [leaf for leaf in jax.tree.leaves((state, columns)) if isinstance(leaf, jax.core.Tracer)]
+        if not traced:
+            self.receipt.claim(int(state.step), number)
+            return
+        # Constant flags that hang on the columns: with them `vmap` over tables, which would give several tables the
+        # same noise, meets the ordered callback and is refused.
+        flags = [jnp.any(jnp.ravel(column)[:1] != 0) & False for column in jax.tree.leaves(columns)]
+        io_callback(lambda first, *_: self.receipt.claim(int(first), number), None, state.step, *flags, ordered=True)
+
+    def _refuse_extra_steps(self, number: int) -> None:
+        if not isinstance(self.mechanism, NotPrivate) and number > self.mechanism.steps:
+            raise BudgetExceeded(f"The receipt pays for {self.mechanism.steps} steps, not for {number}.")
+
+
+def _receipt(dp_scale: Receipt | NoiseScale | Any) -> Receipt:
+    found = getattr(dp_scale, "receipt", dp_scale)
+    if not isinstance(found, Receipt):
+        raise ReceiptError(
+            "DPSVI needs a receipt for its noise, not a bare number: pass the first value of approximate_sigma(...), "
+            "or ledger.spend(PoissonGaussian(noise_multiplier=..., sampling_rate=..., steps=...), 'DPSVI')."
+        )
+    return found
+
+
+def _term(loss: ELBO) -> Callable:
+    if type(loss) not in elbo.TERMS:
+        known = " or ".join(kind.__name__ for kind in elbo.TERMS)
+        raise ModelError(f"DPSVI knows how to split the losses {known}; {type(loss).__name__} is not one of them.")
+    return elbo.TERMS[type(loss)]
+
+
+def _row_count_kwargs(model: Callable, number: int) -> dict[str, int]:
+    """`N` in the paper's models, `num_obs_total` in d3p's."""
+    names = inspect.signature(model).parameters
+    return {name: number for name in ("N", "num_obs_total") if name in names}
+
+
+def _as_columns(args: tuple[Any, ...]) -> PyTree:
+    columns = jax.tree.map(jnp.asarray, args)
+    rows.count_rows(columns)
+    return columns
+
+
+def _what_persons_use(
+    split: elbo.SplitELBO, constrain: Callable, params: PyTree, rows_in_table: int
+) -> tuple[frozenset[str], tuple[bool, ...]]:
+    """The global latents and the parameter arrays (a decoder, an amortised guide) that a person's sites depend on."""
+    key = jax.random.key(0)
+    latents = jax.eval_shape(lambda params: split.draw(constrain(params), key)[0], params)
+    row = jax.tree.map(lambda column: column[0], split.structure.made_up)
+    closed = jax.make_jaxpr(lambda latents, params: split.row(latents, constrain(params), key, row))(latents, params)
+    if any(jnp.ndim(const) and jnp.shape(const)[0] == rows_in_table > 1 for const in closed.consts):
+        raise ModelError(
+            "The model or guide reads an array with one entry for each row that was not passed to it (a table outside "
+            "the function?). Such an array would be public. Pass columns by position."
+        )
+    number = len(closed.jaxpr.invars)
+    flags = [jaxprs.dependence(closed, [i == j for j in range(number)])[0] for i in range(number)]
+    names = [name for name, flag in zip(sorted(latents), flags, strict=False) if flag]
+    return frozenset(names), tuple(flags[len(latents) :])
+
+
+@contextlib.contextmanager
+def _progress(total: int, show: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr that shows steps and nothing else."""
+    with tqdm(total=total, disable=not show) as bar:
+        yield lambda done: bar.update(done - bar.n)
