@@ -1,0 +1,92 @@
+"""Every example runs as a reader would run it, and finds what it claims; small settings, generous margins."""
+
+import importlib.util
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer import SVI, Trace_ELBO
+from numpyro.optim import Adam
+
+import twinify_lite as tw
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_readmes_program_runs_and_prints_its_statement(capsys):
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    program = readme.split("```python\n")[1].split("```")[0]
+    exec(compile(program, "README.md", "exec"), {})
+    assert "(1, 1e-06)-differential privacy" in capsys.readouterr().out
+
+
+def test_logistic_regression_finds_the_weights_both_ways(capsys):
+    results, mean = load("logistic_regression").main(rows=6000, num_iter=400, epsilon=4.0)
+    for params, ledger in results.values():
+        assert np.linalg.norm(params["w_loc"] - mean) < 0.35 * np.linalg.norm(mean)
+        assert ledger.spent[0] <= 4.0
+    assert "differential privacy" in capsys.readouterr().out
+
+
+def test_the_papers_model_and_guide_without_noise_give_numpyros_posterior():
+    example = load("logistic_regression")
+    data, labels = map(jnp.asarray, example.make_data(1500))
+    receipt = tw.Ledger.without_privacy().spend(tw.NotPrivate(), "comparison")
+    ours = tw.DPSVI(example.model, example.guide, Adam(1e-2), Trace_ELBO(), receipt, 1500)
+    theirs = SVI(example.model, example.guide, Adam(1e-2), Trace_ELBO(), N=1500)
+    key = jax.random.key(0)
+    got = ours.run(key, 1500, data, labels, progress_bar=False).params
+    wanted = theirs.run(key, 1500, data, labels, progress_bar=False).params
+    np.testing.assert_allclose(got["w_loc"], wanted["w_loc"], atol=0.05)
+    np.testing.assert_allclose(np.exp(got["w_scale_log"]), np.exp(wanted["w_scale_log"]), rtol=0.25)
+
+
+def test_hierarchical_logistic_regression_predicts_held_out_rows():
+    private, best = load("hierarchical_logistic_regression").main(rows=1000, num_iter=800, epsilon=4.0)
+    assert private > 0.8
+    assert best > private - 0.02
+
+
+def test_gaussian_mixture_finds_the_clusters():
+    fitted, best, single = load("gaussian_mixture").main(rows=3000, num_iter=600, epsilon=4.0)
+    assert fitted > single + 0.5 * (best - single)
+
+
+def test_the_mixture_distribution_of_the_example_is_the_library_one():
+    example = load("gaussian_mixture")
+    pis, locs, scales = np.array([0.3, 0.7]), np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([0.5, 2.0])
+    points = np.random.default_rng(0).normal(size=(7, 2))
+    components = dist.Normal(locs, scales[:, None]).to_event(1)
+    library = dist.MixtureSameFamily(dist.Categorical(pis), components).log_prob(points)
+    np.testing.assert_allclose(example.GaussianMixtureModel(pis, locs, scales).log_prob(points), library, rtol=1e-5)
+
+
+def test_clipping_in_latent_space_comes_closer_to_the_exact_posterior_than_the_papers_way():
+    table = load("latent_gradient").main(rows=1000, columns=5, steps=400, runs=4, clip_norms=(2.0, 4.0))
+    for guide in ("mean field", "full rank"):
+        latent, whole = table[guide, "latent space"], table[guide, "guide space"]
+        assert latent[2] < whole[2]  # divergence from the exact posterior
+        assert abs(np.log(latent[1])) < abs(np.log(whole[1]))  # ratio of standard deviations
+
+
+def test_the_automatic_clip_norm_is_close_to_the_best_fixed_one():
+    example = load("automatic_clip")
+    table = example.main(rows=2000, steps=500, runs=1, epsilon=2.0, models=(example.logistic,), clip_norms=(0.3, 3.0))
+    best, automatic = table["logistic"]
+    assert automatic > best - 0.04 * abs(best)
+
+
+@pytest.mark.slow
+def test_the_automatic_clip_norm_is_within_a_few_percent_on_three_models():
+    for best, automatic in load("automatic_clip").main().values():
+        assert automatic > best - 0.04 * abs(best)
