@@ -116,7 +116,7 @@ def subsample_batchify_data(
     `init(rng_key)` gives `(number of batches in an epoch, state)` and `get_batch(i, state)` gives batch number i.
     This sampler is accounted for under substitution only: pay for it with `FixedSizeGaussian`, as
     `approximate_sigma` does. Which rows are taken must stay secret, so the state is drawn from the operating system
-    and `rng_key` is not used.
+    and `rng_key` is not used. Count i up over the whole run: the same i gives the same rows, which no account covers.
     """
     rows = count_rows(data)
     if not 1 <= batch_size <= rows:
