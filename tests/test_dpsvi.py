@@ -349,7 +349,7 @@ def personal_guide(x, N):
 def test_what_the_guide_draws_for_a_person_is_secret():
     """With public draws by place, one row more or less would change every other row's gradient in a known way."""
     moves = []
-    for _ in range(3):
+    for _ in range(5):
         receipt = paid_receipt(noise=1e-3, rate=1.0, steps=1)
         svi = tw.DPSVI(personal_draw, personal_guide, SGD(1.0), Trace_ELBO(), receipt, N, clip_norm=1.0)
         state = svi.init(KEY, jnp.zeros(N))
