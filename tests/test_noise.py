@@ -125,7 +125,7 @@ def test_noise_on_the_lattice_has_its_size_and_shows_no_finer_bits():
     size, multiplier = 20_000, 2.0
     bits = noise.lattice_bits(size, multiplier)
     values = jnp.asarray(np.random.default_rng(0).normal(size=size), jnp.float32)
-    noisy = noise.add_on_lattice(values, noise.gaussian(rng.insecure_key(3), (size,)), multiplier)
+    noisy = noise.add_on_lattice(values, noise.gaussian(rng.insecure_key(3), (size,)), multiplier, size)
     assert np.all(np.asarray(noisy, np.float64) * 2**bits % 1 == 0)
     gap = np.asarray(noisy, np.float64) - np.asarray(values, np.float64)
     assert gap.std() == pytest.approx(1.0, rel=4 / np.sqrt(2 * size) + 1e-3)
@@ -143,5 +143,5 @@ def test_rounding_to_the_lattice_commutes_with_whole_steps():
     """The release of a table moved by whole steps is the moved release, bit for bit: nothing else can be read off."""
     normals = noise.gaussian(rng.insecure_key(5), (1000,))
     step = 2.0 ** -noise.lattice_bits(1000, 1.0)
-    moved = noise.add_on_lattice(jnp.full(1000, 37 * step), normals, 1.0)
-    np.testing.assert_array_equal(moved, noise.add_on_lattice(jnp.zeros(1000), normals, 1.0) + 37 * step)
+    moved = noise.add_on_lattice(jnp.full(1000, 37 * step), normals, 1.0, 1000)
+    np.testing.assert_array_equal(moved, noise.add_on_lattice(jnp.zeros(1000), normals, 1.0, 1000) + 37 * step)

@@ -96,19 +96,21 @@ def lattice_bits(size: int, noise_multiplier: float) -> int:
 
 
 def add_on_lattice(
-    values: Float[Array, " n"], normals: Float32[Array, " n"], noise_multiplier: float
-) -> Float32[Array, " n"]:
+    values: Float[Array, "*n"], normals: Float32[Array, "*n"], noise_multiplier: float, size: int
+) -> Float32[Array, "*n"]:
     """Add standard normal noise to `values`, given in units of the noise's sd, all on one lattice of integers.
+
+    `values` may be a part of a release of `size` numbers.
 
     Formal guarantee: a Gaussian mechanism of `noise_multiplier` whenever one row moves `values` by at most
     1/noise_multiplier in L2 and `normals` are Gaussian. Each value is rounded to an integer number of steps, which can
-    add step * sqrt(n) to the distance of neighbours; the noise is larger by that share. For an integer m and a
+    add step * sqrt(size) to the distance of neighbours; the noise is larger by that share. For an integer m and a
     Gaussian X, m + round(X) = round(m + X): post-processing. So the low bits of the result are those of a lattice,
     the same for every table, and neither the sum's nor the noise's own floating-point grid can be read off (Mironov
     2012, "On significance of the least significant bits for differential privacy").
     """
-    step = 2.0 ** -lattice_bits(values.size, noise_multiplier)
-    larger = 1 + noise_multiplier * math.sqrt(values.size) * step
+    step = 2.0 ** -lattice_bits(size, noise_multiplier)
+    larger = 1 + noise_multiplier * math.sqrt(size) * step
     whole = jnp.round(jnp.clip(values.astype(jnp.float32) / step, -(2.0**30), 2.0**30)).astype(jnp.int32)
     noise = jnp.round(normals * np.float32(larger / step)).astype(jnp.int32)
     return (whole + noise).astype(jnp.float32) * np.float32(step)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from twinify_lite import noise
 from twinify_lite.errors import PrivacyParameterError
@@ -64,17 +66,21 @@ def noise_scales(rule: ClipRule, noise_multiplier: float) -> NoiseScales:
 
 
 def add_noise(
-    scales: NoiseScales,
-    clip_norm: Float[Array, ""],
-    gradient: Float[Array, " n"],
-    surplus: Float[Array, ""],
-    normals: Float[Array, " m"],
-) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+    scales: NoiseScales, clip_norm: Float[Array, ""], gradient: PyTree, surplus: Float[Array, ""], normals: Array
+) -> tuple[PyTree, Float[Array, ""]]:
     """The noisy gradient sum and the noisy count, released together as one Gaussian vector."""
+    leaves, tree = jax.tree.flatten(gradient)
+    units = scales.gradient * clip_norm
+    # Leaf by leaf, because one long vector would be copied several times over.
+    ends = list(accumulate(leaf.size for leaf in leaves))
+    size = (ends[-1] if ends else 0) + 1
+    add = partial(noise.add_on_lattice, noise_multiplier=scales.together, size=size)
+    noisy = [
+        units * add(leaf / units, normals[end - leaf.size : end].reshape(leaf.shape))
+        for leaf, end in zip(leaves, ends, strict=True)
+    ]
     counted = surplus / scales.count if scales.count else jnp.zeros_like(surplus)
-    vector = jnp.append(gradient / (scales.gradient * clip_norm), counted)
-    noisy = noise.add_on_lattice(vector, normals, scales.together)
-    return scales.gradient * clip_norm * noisy[:-1], scales.count * noisy[-1]
+    return tree.unflatten(noisy), scales.count * add(counted, normals[size - 1])
 
 
 def move(

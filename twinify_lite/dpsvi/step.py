@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -83,14 +82,13 @@ def step(
     (latents, _), pull_back = jax.vjp(draw, params)
     shared = (used(latents, training), select(params, training.person_params))
     private = _private_sum(training, state.clip_norm, shared, params, sampler, table, batch)
-    flat, unravel = ravel_pytree(private.gradient)
     clip_norm = state.clip_norm
-    surplus = private.unclipped - 0.5 * batch.count
+    total, surplus = private.gradient, private.unclipped - 0.5 * batch.count
     if training.scales is not None:
-        flat, surplus = clip.add_noise(training.scales, clip_norm, flat, surplus, normals[: flat.size + 1])
+        total, surplus = clip.add_noise(training.scales, clip_norm, total, surplus, normals)
         clip_norm = clip.move(training.rule, clip_norm, surplus, training.expected_batch, state.step)
     del private, surplus
-    by_latents, by_params = unravel(sampler.rows_over_batch * flat)
+    by_latents, by_params = jax.tree.map(lambda leaf: sampler.rows_over_batch * leaf, total)
     (gradient,) = pull_back(({**jax.tree.map(jnp.zeros_like, latents), **by_latents}, jnp.ones(())))
     gradient = _add_selected(gradient, by_params, training.person_params)
     # The optimiser minimises. What is not finite here is public (the prior's or the guide's gradient) and is left out.
