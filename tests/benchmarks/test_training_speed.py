@@ -108,7 +108,7 @@ def vae(hidden=400, z_size=50, x_size=784):
     return model, guide
 
 
-def test_vae_step_costs_a_small_multiple_of_the_non_private_one():
+def test_vae_step_costs_at_most_two_and_a_half_times_the_non_private_one():
     model, guide = vae()
     columns = (jnp.asarray(np.random.default_rng(0).integers(0, 2, (ROWS, 784)), jnp.float32),)
     steps = 20
@@ -119,7 +119,7 @@ def test_vae_step_costs_a_small_multiple_of_the_non_private_one():
     print(f"\nVAE, 688,884 parameters, batch {BATCH}, CPU ms a step")
     for name, ms in cost.items():
         print(f"  {name:20s} {ms:8.2f}   {ms / cost['NumPyro SVI']:.2f}x")
-    assert cost["DPSVI, fixed size"] <= 5 * cost["NumPyro SVI"]  # materialised gradients cost about 60 times
+    assert cost["DPSVI, fixed size"] <= 2.5 * cost["NumPyro SVI"]
 
 
 def logistic(xs, ys, N):
