@@ -2,7 +2,7 @@
 
 `jax.random.normal` inverts a 23-bit uniform in float32, so it never leaves +-5.42 standard deviations, which a
 Gaussian does with probability 6e-8. Over a million coordinates and a thousand steps that happens about sixty times:
-far more than any delta an accountant promises. Here the radius of a Box-Muller pair comes from 64 bits.
+far more than any delta an accountant promises. Here the radius of a Box-Muller pair comes from up to 72 bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Float32, Key, UInt32
+from jaxtyping import Array, Bool, Float, Float32, Key, UInt32
+
+# Up to so many numbers are drawn with all bits that any of them could need: a half more words and no branch.
+FEW = 2**16
 
 # Polynomials in x^2, fitted at Chebyshev nodes: relative errors 2^-26.9, 2^-27.2 and 2^-28. Written out because
 # the arguments come as integers: reduced exactly, they need neither a logarithm nor a general sine.
@@ -31,17 +34,16 @@ def _polynomial(coefficients: tuple[float, ...], x: Float32[Array, "*n"]) -> Flo
 
 
 def _exponential(high: UInt32[Array, "*n"], low: UInt32[Array, "*n"]) -> Float32[Array, "*n"]:
-    """Turn 64 random bits into -log(u) of a uniform u = 2^-k (1 - g/2): `high` gives k, `low` gives g.
+    """Return -log(u) of u = 2^-k (1 - g/2): the 64 bits begin with k zeros and a one, and then g as a fraction.
 
-    Both ends keep their relative precision: a small u has a large k, and a u near 1 has k = 0 and a small g.
-    Bits of `high` below its leading one extend g; where `high` is 0 (once in 2^32), `low` takes both roles.
+    Both ends keep their precision: a small u has a large k, and a u near 1 has k = 0 and a small g. `low` is not 0.
     """
     spent = high == 0
     leading = jnp.where(spent, low, high)
+    rest = jnp.where(spent, np.uint32(0), low)
     zeros = lax.clz(leading)
-    # The bits after the leading one as a fraction of 2^32, in the middle of the interval they leave open.
-    rest = ((leading << zeros) << 1 | jnp.uint32(1) << zeros).astype(jnp.float32) * np.float32(2**-32)
-    g = jnp.where(spent, rest, (low.astype(jnp.float32) + rest) * np.float32(2**-32))
+    scale = (np.uint32(1) << zeros).astype(jnp.float32) * np.float32(2**-31)
+    g = (((leading << zeros) << 1).astype(jnp.float32) + rest.astype(jnp.float32) * scale) * np.float32(2**-32)
     k = (zeros + jnp.where(spent, np.uint32(32), np.uint32(0))).astype(jnp.int32).astype(jnp.float32)
     # -log(1 - g/2) = 2 atanh(s)
     s = g / (4 - g)
@@ -57,18 +59,31 @@ def _cosine(angle: UInt32[Array, "*n"]) -> Float32[Array, "*n"]:
     return jnp.where((quarter == 1) | (quarter == 2), -size, size)
 
 
+def needs_extra(first: UInt32[Array, "*n"]) -> Bool[Array, "*n"]:
+    """Whether the radius starts with 24 zero bits: so far out (5.8), 16 bits are left to tell radii apart."""
+    return first < np.uint32(2**8)
+
+
 def from_bits(
-    high: UInt32[Array, "*n"], low: UInt32[Array, "*n"], angle: UInt32[Array, "*n"]
-) -> Float32[Array, "*n 2"]:
-    """Turn 96 random bits into two independent standard normal numbers (Box and Muller 1958).
+    first: UInt32[Array, "*n"], second: UInt32[Array, "*n"], extra: UInt32[Array, "*n"]
+) -> Float32[Array, "2 *n"]:
+    """Turn 64 random bits into two independent standard normal numbers (Box and Muller 1958), or 96 where needed.
+
+    The radius comes from the bits of `first`, the 8 high bits of `second` and, only where `needs_extra(first)`, those
+    of `extra`; the angle comes from the 24 low bits of `second`.
 
     Formal guarantee: both lie within 2^-21 r of what Box and Muller give in the centre of the cell of the unit square
-    that the bits name, r <= 9.419 being the radius there.
+    that the bits name, r <= 9.991 being the radius there.
     """
-    radius = jnp.sqrt(2 * _exponential(high, low))
+    far = needs_extra(first)
+    byte = second >> 24
+    # A one below the last bit is the centre of the interval that the bits leave open.
+    high = jnp.where(far, (first << 24) | (byte << 16) | (extra >> 16), first)
+    low = jnp.where(far, (extra << 16) | np.uint32(2**15), (byte << 24) | np.uint32(2**23))
+    radius = jnp.sqrt(2 * (_exponential(high, low) + jnp.where(far, np.float32(24 * math.log(2)), np.float32(0))))
     # The sine is the cosine a quarter turn earlier: one formula for both instead of a copy that joins them.
-    earlier = jnp.asarray([0, 2**30], jnp.uint32)
-    return radius[..., None] * _cosine(angle[..., None] - earlier)
+    earlier = jnp.asarray([0, 2**30], jnp.uint32).reshape(2, *[1] * first.ndim)
+    return radius * _cosine(((second << 8) | np.uint32(2**7)) - earlier)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -76,23 +91,35 @@ def gaussian(key: Key[Array, ""], shape: tuple[int, ...]) -> Float32[Array, "*sh
     """Draw independent standard normal numbers from the stream of `key`.
 
     Formal guarantee, for uniformly random bits: true Gaussian pairs (X, Y) can be coupled with those drawn here such
-    that each number is off by at most 2^-21 sqrt(X^2 + Y^2), except with probability 2^-41 a pair (a radius below 2^-21
-    or beyond 8.1). No radius exceeds 9.419, which that of a Gaussian pair does with probability 2^-64: so much does the
+    that each number is off by at most 2^-19 max(1, sqrt(X^2 + Y^2)), except with probability 2^-56 a pair (a radius
+    beyond 8.8). No radius exceeds 9.991, which that of a Gaussian pair does with probability 2^-72: so much does the
     missing tail cost in total variation distance.
     """
     size = math.prod(shape)
-    bits = jax.random.bits(key, (3, (size + 1) // 2), jnp.uint32)
-    return from_bits(*bits).ravel()[:size].reshape(shape)
+    pairs = (size + 1) // 2
+    if size <= FEW:
+        return from_bits(*jax.random.bits(key, (3, pairs), jnp.uint32)).ravel()[:size].reshape(shape)
+    key, key_extra = jax.random.split(key)
+    first, second = jax.random.bits(key, (2, pairs), jnp.uint32)
+    numbers = lax.cond(
+        jnp.any(needs_extra(first)),
+        lambda: from_bits(first, second, jax.random.bits(key_extra, (pairs,), jnp.uint32)),
+        lambda: from_bits(first, second, jnp.zeros_like(first)),
+    )
+    return numbers.ravel()[:size].reshape(shape)
 
 
 def error_bound(size: int) -> float:
-    """Total variation distance that the missing tail beyond 9.4 costs `size` numbers."""
-    return (size + 1) // 2 * 2.0**-64
+    """Total variation distance that the missing tail beyond 9.9 costs `size` numbers."""
+    return (size + 1) // 2 * 2.0**-72
 
 
 def lattice_bits(size: int, noise_multiplier: float) -> int:
-    """The lattice step is 2^-bits of the noise's sd: fine enough to cost at most 0.1 % of noise, at most 2^-12."""
-    return min(max(12, math.ceil(math.log2(1000 * noise_multiplier * math.sqrt(max(size, 1))))), 22)
+    """The lattice step is 2^-bits of the noise's sd: at most 2^-12, and finer if that costs over 0.1 % of noise.
+
+    At most 20 bits: single precision tells steps of 2^-20 apart up to 16, beyond the end of the noise's tail.
+    """
+    return min(max(12, math.ceil(math.log2(1000 * noise_multiplier * math.sqrt(max(size, 1))))), 20)
 
 
 def add_on_lattice(
@@ -105,12 +132,14 @@ def add_on_lattice(
     Formal guarantee: a Gaussian mechanism of `noise_multiplier` whenever one row moves `values` by at most
     1/noise_multiplier in L2 and `normals` are Gaussian. Each value is rounded to an integer number of steps, which can
     add step * sqrt(size) to the distance of neighbours; the noise is larger by that share. For an integer m and a
-    Gaussian X, m + round(X) = round(m + X): post-processing. So the low bits of the result are those of a lattice,
+    Gaussian X, m + floor(X) = floor(m + X): post-processing. So the low bits of the result are those of a lattice,
     the same for every table, and neither the sum's nor the noise's own floating-point grid can be read off (Mironov
     2012, "On significance of the least significant bits for differential privacy").
     """
     step = 2.0 ** -lattice_bits(size, noise_multiplier)
     larger = 1 + noise_multiplier * math.sqrt(size) * step
-    whole = jnp.round(jnp.clip(values.astype(jnp.float32) / step, -(2.0**30), 2.0**30)).astype(jnp.int32)
-    noise = jnp.round(normals * np.float32(larger / step)).astype(jnp.int32)
+    # Up for the values and down for the noise: half a step each way, which cancel. Rounding the noise to the nearest
+    # would send the halves of its floating-point grid to even integers, and show the parity of the value beneath.
+    whole = jnp.ceil(jnp.clip(values.astype(jnp.float32) / step, -(2.0**30), 2.0**30)).astype(jnp.int32)
+    noise = jnp.floor(normals * np.float32(larger / step)).astype(jnp.int32)
     return (whole + noise).astype(jnp.float32) * np.float32(step)

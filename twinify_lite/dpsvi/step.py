@@ -176,7 +176,7 @@ def run_groups(
 
     def group(_: Int[Array, ""], state: DPSVIState) -> DPSVIState:
         first = state.step // size * size
-        drawn = jax.vmap(lambda i: draw_step(secrets, sampler, numbers, i))(first + jnp.arange(size))
+        drawn = _draw_steps(secrets, sampler, numbers, first, size)
 
         def one(i: Int[Array, ""], state: DPSVIState) -> DPSVIState:
             batch, normals = jax.tree.map(partial(jax.lax.dynamic_index_in_dim, index=i, keepdims=False), drawn)
@@ -204,12 +204,19 @@ def draw_step(secrets: Secrets, sampler: Sampler, numbers: int, number: Array) -
     return batch, noise.gaussian(jax.random.fold_in(secrets.noise, number), (numbers,))
 
 
+def _draw_steps(secrets: Secrets, sampler: Sampler, numbers: int, first: Array, size: int) -> tuple[Draw, Array]:
+    """The same of `size` steps at once."""
+    if size == 1:  # Without vmap, which would turn a rarely taken branch into one that always is.
+        return jax.tree.map(lambda x: x[None], draw_step(secrets, sampler, numbers, first))
+    return jax.vmap(lambda i: draw_step(secrets, sampler, numbers, i))(first + jnp.arange(size))
+
+
 def noise_size(training: Training, state: DPSVIState) -> int:
     """Coordinates of the private sum and one for the clip count; if they are many, up to whole blocks of the cipher."""
     params = training.optim.get_params(state.optim_state)
     shared = jax.eval_shape(partial(draw_shared, training), params, state.rng_key)
     numbers = sum(leaf.size for leaf in jax.tree.leaves(shared)) + 1
-    return numbers if numbers < 2**16 else -(-numbers // 2**13) * 2**13
+    return numbers if numbers <= noise.FEW else -(-numbers // 2**13) * 2**13
 
 
 def group_size(numbers: int) -> int:
