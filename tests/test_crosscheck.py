@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twinify_lite.accountant import Gaussian, PoissonGaussian, Relation, crosscheck, epsilon
+from twinify_lite.accountant import Gaussian, PoissonGaussian, Relation, bounds, calibrate, crosscheck, epsilon
 from twinify_lite.errors import AccountantDisagreement
 
 PAPER = PoissonGaussian(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
@@ -63,3 +63,16 @@ def test_the_two_accountants_agree_across_the_region(count):
         if figure is not None:
             assert figure == pytest.approx(bound, rel=2e-3), mechanism
             found += 1
+
+
+def test_a_calibration_is_cross_checked(monkeypatch):
+    plan = PoissonGaussian(noise_multiplier=1, sampling_rate=0.02, steps=321)
+    budget = {"free": "noise_multiplier", "epsilon": 1.5, "delta": 1e-6}
+    found = calibrate(plan, **budget)
+    assert crosscheck(found, delta=1e-6, bound=epsilon(found, delta=1e-6)) == pytest.approx(1.5, rel=3e-3)
+    # As if both of our bounds had missed a twentieth of the cost.
+    real_own, real = bounds.own_epsilon, bounds.epsilon
+    monkeypatch.setattr(bounds, "own_epsilon", lambda *args, **kwargs: real_own(*args, **kwargs) / 1.05)
+    monkeypatch.setattr(bounds, "epsilon", lambda *args, **kwargs: real(*args, **kwargs) / 1.05)
+    with pytest.raises(AccountantDisagreement, match="fourier-accountant"):
+        calibrate(plan, **budget)

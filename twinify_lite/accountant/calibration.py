@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from twinify_lite.accountant import bounds
+from twinify_lite.accountant.crosschecking import crosscheck
 from twinify_lite.accountant.mechanisms import Mechanism, Relation
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
 
@@ -47,7 +48,7 @@ def calibrate(
 
     The value that `mechanism` carries in that field is a placeholder and is ignored. Noise is searched down to
     0.01 (a scale to 0.001), counts up to ten million. Our own bound does the search; the stated one, which
-    also asks dp-accounting, has the last word.
+    also asks dp-accounting, has the last word, and fourier-accountant must agree with it where it is reliable.
 
     Formal guarantee: the result together with `beside` is (epsilon, delta)-DP: `bounds.epsilon` of them, as
     stated to the user, is at most `epsilon`. A noise is at most 0.1 % above
@@ -74,7 +75,10 @@ def calibrate(
         best = _least_private(excess(bounds.epsilon), _RANGES[free]._replace(start=best, stride=_TIGHT / 2))
     if best is None:
         raise BudgetExceeded(_refusal(mechanism, free, epsilon, delta, "is too small for any value"))
-    return dataclasses.replace(mechanism, **{free: best})
+    result = dataclasses.replace(mechanism, **{free: best})
+    alone = bounds.epsilon(result, delta=delta, relation=relation) if beside else cost(best, bounds.epsilon)
+    crosscheck(result, delta=delta, relation=relation, bound=alone)
+    return result
 
 
 def _check(mechanism: Mechanism, free: str, epsilon: float, delta: float) -> None:

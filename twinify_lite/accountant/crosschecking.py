@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from twinify_lite.accountant.mechanisms import Mechanism, PoissonGaussian, Relation
@@ -13,6 +14,7 @@ _POINTS_PER_SD = 32
 _MAX_POINTS = 1 << 21
 
 
+@functools.lru_cache(maxsize=1024)
 def crosscheck(
     mechanism: Mechanism, *, delta: float, relation: Relation = Relation.ADD_REMOVE, bound: float
 ) -> float | None:
@@ -57,15 +59,15 @@ def _converged(mechanism: PoissonGaussian, delta: float, bound: float) -> float 
     points = max(1 << math.ceil(math.log2(2 * half_width / sd * _POINTS_PER_SD)), 1 << 14)
     coarse = None
     while points <= _MAX_POINTS:
-        fine = _epsilon(mechanism, delta, half_width, points)
+        fine = _epsilon(mechanism, delta, half_width, points, near=bound)
         if coarse is not None and (fine == coarse or abs(fine - coarse) <= _CONVERGED * fine):
             return fine
         coarse, points = fine, 2 * points
     return None
 
 
-def _epsilon(mechanism: PoissonGaussian, delta: float, half_width: float, points: int) -> float:
-    """Its epsilon on one grid, from its delta.
+def _epsilon(mechanism: PoissonGaussian, delta: float, half_width: float, points: int, near: float) -> float:
+    """Its epsilon on one grid, from its delta, first sought where it is expected.
 
     `get_epsilon_R` stops at an absolute error of 1e-10 in delta, which is coarse at 1e-8, and has no limit on
     its number of rounds; its `get_delta_R` has neither flaw.
@@ -84,6 +86,8 @@ def _epsilon(mechanism: PoissonGaussian, delta: float, half_width: float, points
         )
         return math.log(max(float(found.real), 1e-30) / delta)
 
+    if log_ratio(0.97 * near) > 0 > log_ratio(1.03 * near):
+        return brentq(log_ratio, 0.97 * near, 1.03 * near, rtol=1e-4)
     bottom, top = 1e-9, half_width / 2  # it refuses 0
     if log_ratio(bottom) <= 0:
         return 0.0
