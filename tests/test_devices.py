@@ -1,13 +1,15 @@
-"""The same program on other devices: several of them together, and compiled for CUDA without having one."""
+"""The compiled program: its memory, several devices together, and CUDA without having one."""
 
 import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+import pytest
 from jax import export
 from numpyro import param, plate, sample
 from numpyro.infer import Trace_ELBO
@@ -27,6 +29,37 @@ def logistic(xs, ys, N):
 def mean_field(xs, ys, N):
     d = xs.shape[1]
     sample("w", dist.Normal(param("loc", jnp.zeros(d)), jnp.exp(param("log_scale", jnp.zeros(d)))).to_event(1))
+
+
+def materialised(xs, ys, N):
+    """Every row holds a gradient of 10,000 numbers: the square keeps `w` from the rules that would avoid it."""
+    w = sample("w", dist.Normal(0, 1).expand([10_000]).to_event(1))
+    with plate("batch", N, xs.shape[0]):
+        sample("ys", dist.Normal((w**2).sum() + xs.sum(1), 1), obs=ys)
+
+
+def materialised_guide(xs, ys, N):
+    sample("w", dist.Delta(param("loc", jnp.ones(10_000)), event_dim=1))
+
+
+@pytest.mark.parametrize(("model", "guide"), [(logistic, mean_field), (materialised, materialised_guide)])
+@pytest.mark.parametrize("mechanism", [tw.PoissonGaussian, tw.FixedSizeGaussian])
+def test_memory_is_flat_in_the_batch_size(model, guide, mechanism):
+    columns = jnp.ones((100_000, 3)), jnp.ones(100_000)
+
+    def memory(batch):
+        ledger = tw.Ledger(1e6, 1e-5, relation="add-remove" if mechanism is tw.PoissonGaussian else "substitute")
+        receipt = ledger.spend(mechanism(noise_multiplier=1.0, sampling_rate=batch / 100_000, steps=10), "x")
+        svi = tw.DPSVI(model, guide, Adam(0.1), Trace_ELBO(), receipt, 100_000, clip_norm=1.0)
+        state = svi.init(jax.random.key(0), *columns)
+        groups = partial(step.run_groups, svi._training, svi._sampler(columns, is_batch=False), 1)
+        train = jax.jit(lambda secrets, columns: groups(secrets, state, columns, jnp.int32(10)).optim_state)
+        return train.lower(svi._secrets, columns).compile().memory_analysis().temp_size_in_bytes
+
+    small, large = memory(8_000), memory(80_000)
+    assert large == pytest.approx(small, rel=0.01)
+    # 80,000 gradients of 10,000 numbers would be 3.2 GB.
+    assert large < 32e6
 
 
 def test_training_lowers_for_cuda():
