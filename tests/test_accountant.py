@@ -118,7 +118,23 @@ def test_poisson_agrees_with_prv_accountant(mechanism, target):
     assert epsilon(halved, delta=target) > 1.01 * upper
 
 
-def prv_range(mechanism, target):
+PRV_SWEEP = itertools.product((0.6, 2.0, 20.0), (1e-4, 1e-2, 0.3), (1, 100, 5_000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"),
+    # Beyond an epsilon of some hundreds prv-accountant refuses its own grid.
+    [(noise, rate, steps) for noise, rate, steps in PRV_SWEEP if rate * math.sqrt(steps) < 10 * noise],
+)
+def test_poisson_is_within_one_percent_of_prv_accountant_over_the_range(noise, rate, steps):
+    mechanism = PoissonGaussian(noise_multiplier=noise, sampling_rate=rate, steps=steps)
+    bound = epsilon(mechanism, delta=1e-6)
+    lower, upper = prv_range(mechanism, 1e-6, eps_error=max(bound / 500, 2e-4))
+    assert lower <= bound <= 1.01 * max(upper, 2e-3)
+
+
+def prv_range(mechanism, target, eps_error=0.01):
     with warnings.catch_warnings():
         # prv-accountant 0.2 calls np.trapz-era scipy and numpy names that warn; its figures are unaffected.
         warnings.simplefilter("ignore")
@@ -129,7 +145,7 @@ def prv_range(mechanism, target):
             noise_multiplier=mechanism.noise_multiplier, sampling_probability=mechanism.sampling_rate
         )
         other = PRVAccountant(
-            prvs=[prv], max_self_compositions=[mechanism.steps], eps_error=0.01, delta_error=target / 1000
+            prvs=[prv], max_self_compositions=[mechanism.steps], eps_error=eps_error, delta_error=target / 1000
         )
         lower, _, upper = other.compute_epsilon(delta=target, num_self_compositions=[mechanism.steps])
     return lower, upper
