@@ -305,6 +305,13 @@ def test_a_pair_without_a_theorem_is_refused(mechanism, relation):
         epsilon([Gaussian(noise_multiplier=1.0), mechanism], delta=1e-6, relation=relation)
 
 
+def test_a_mechanism_cannot_be_passed_off_as_a_cheaper_one():
+    with pytest.raises(TypeError, match="closed list"):
+
+        class Cheap(Gaussian):
+            pure_epsilon = 0.0
+
+
 def test_additive_noise_costs_the_same_under_both_relations():
     for mechanism in (Gaussian(noise_multiplier=2.0), Laplace(scale=2.0, releases=3)):
         costs = {epsilon(mechanism, delta=1e-6, relation=relation) for relation in Relation}

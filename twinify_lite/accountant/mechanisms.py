@@ -26,6 +26,13 @@ class Mechanism:
 
     relations: ClassVar[frozenset[Relation]] = _BOTH
 
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ != __name__:
+            raise TypeError(
+                "Mechanisms are a closed list: each needs a theorem in the accountant. For one that was proved "
+                "elsewhere, spend ApproximateDP(epsilon=..., delta=...)."
+            )
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             checked = _CHECKS[field.name](type(self).__name__, field.name, getattr(self, field.name))
