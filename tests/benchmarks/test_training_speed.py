@@ -119,7 +119,7 @@ def test_vae_step_costs_at_most_two_and_a_half_times_the_non_private_one():
     print(f"\nVAE, 688,884 parameters, batch {BATCH}, CPU ms a step")
     for name, ms in cost.items():
         print(f"  {name:20s} {ms:8.2f}   {ms / cost['NumPyro SVI']:.2f}x")
-    assert cost["DPSVI, fixed size"] <= 2.5 * cost["NumPyro SVI"]
+    assert max(cost["DPSVI, fixed size"], cost["DPSVI, Poisson"]) <= 2.5 * cost["NumPyro SVI"]
 
 
 def logistic(xs, ys, N):
@@ -152,4 +152,4 @@ def test_logistic_regression_step_costs_at_most_twice_the_non_private_one(d):
     print(f"\nlogistic regression, d={d}, {BATCH} random rows of {ROWS}, whole run in one program, CPU ms a step")
     for name, ms in cost.items():
         print(f"  {name:20s} {ms:8.4f}   {ms / cost['NumPyro SVI']:.2f}x")
-    assert cost["DPSVI, fixed size"] <= 2 * cost["NumPyro SVI"]
+    assert max(cost["DPSVI, fixed size"], cost["DPSVI, Poisson"]) <= 2 * cost["NumPyro SVI"]
