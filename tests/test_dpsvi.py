@@ -13,6 +13,7 @@ from numpyro.optim import SGD, Adam
 from scipy import stats
 
 import twinify_lite as tw
+from twinify_lite import noise
 from twinify_lite.dpsvi import subsample_batchify_data
 from twinify_lite.errors import BudgetExceeded, ModelError, PrivacyParameterError, ReceiptError
 
@@ -201,9 +202,9 @@ def test_the_automatic_clip_norm_pays_for_its_count_with_more_gradient_noise():
     from twinify_lite.dpsvi import clip
 
     rule = clip.clip_rule("auto")
-    scales = clip.noise_scales(rule, 3.0)
+    scales = clip.noise_scales(rule, 3.0, 10)
     assert 1 / scales.gradient**2 + 0.25 / scales.count**2 == pytest.approx(1 / 9)
-    assert clip.noise_scales(clip.clip_rule(2.0), 3.0) == (3.0, 0.0, 3.0)
+    assert clip.noise_scales(clip.clip_rule(2.0), 3.0, 10) == (3.0, 0.0, noise.lattice(11, 3.0))
 
 
 def test_batches_larger_than_a_microbatch_are_not_cut(monkeypatch):

@@ -67,7 +67,7 @@ def dpsvi_run(model, guide, columns, steps, mechanism, relation, **kwargs):
     state = svi.init(jax.random.key(0), *columns)
     sampler = svi._sampler(columns, is_batch=False)
     # The compiled program that `run` calls, without its once-only guard, so that it can be timed again and again.
-    program = jax.jit(partial(step.run_groups, svi._training, sampler, svi._groups(state, steps)))
+    program = jax.jit(partial(step.run_groups, svi._training, sampler, svi._groups(steps)))
     return lambda: jax.block_until_ready(program(svi._secrets, state, columns, jnp.int32(steps)).optim_state)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -39,11 +38,11 @@ class ClipRule:
 
 
 class NoiseScales(NamedTuple):
-    """Noise sds of a step: of the gradient in units of the clip norm, of the count, and of both as one vector."""
+    """Noise sds of a step: of the gradient in units of the clip norm, and of the count; and where both are released."""
 
     gradient: float
     count: float
-    together: float
+    lattice: noise.Lattice
 
 
 def clip_rule(clip_norm: float | str) -> ClipRule:
@@ -55,32 +54,35 @@ def clip_rule(clip_norm: float | str) -> ClipRule:
     return ClipRule(start=float(clip_norm))
 
 
-def noise_scales(rule: ClipRule, noise_multiplier: float) -> NoiseScales:
-    """Split one Gaussian release of `noise_multiplier` into the gradient's part and the count's.
+def noise_scales(rule: ClipRule, noise_multiplier: float, coordinates: int) -> NoiseScales:
+    """Split one Gaussian release of `noise_multiplier` into the gradient's part, of `coordinates`, and the count's.
 
     Formal guarantee: 1/gradient^2 + (1/2)^2/count^2 = 1/noise_multiplier^2, the two parts' account together.
     """
     gradient = noise_multiplier / math.sqrt(1 - rule.share)
     count = 0.5 * noise_multiplier / math.sqrt(rule.share) if rule.share else 0.0
-    return NoiseScales(gradient, count, noise_multiplier)
+    return NoiseScales(gradient, count, noise.lattice(coordinates + 1, noise_multiplier))
 
 
 def add_noise(
-    scales: NoiseScales, clip_norm: Float[Array, ""], gradient: PyTree, surplus: Float[Array, ""], normals: Array
+    scales: NoiseScales,
+    clip_norm: Float[Array, ""],
+    gradient: PyTree,
+    surplus: Float[Array, ""],
+    drawn: Int[Array, " number"],
 ) -> tuple[PyTree, Float[Array, ""]]:
     """The noisy gradient sum and the noisy count, released together as one Gaussian vector."""
     leaves, tree = jax.tree.flatten(gradient)
     units = scales.gradient * clip_norm
     # Leaf by leaf, because one long vector would be copied several times over.
     ends = list(accumulate(leaf.size for leaf in leaves))
-    size = (ends[-1] if ends else 0) + 1
-    add = partial(noise.add_on_lattice, noise_multiplier=scales.together, size=size)
     noisy = [
-        units * add(leaf / units, normals[end - leaf.size : end].reshape(leaf.shape))
+        units.astype(leaf.dtype)
+        * noise.add(leaf / units, drawn[end - leaf.size : end].reshape(leaf.shape), scales.lattice)
         for leaf, end in zip(leaves, ends, strict=True)
     ]
     counted = surplus / scales.count if scales.count else jnp.zeros_like(surplus)
-    return tree.unflatten(noisy), scales.count * add(counted, normals[size - 1])
+    return tree.unflatten(noisy), scales.count * noise.add(counted, drawn[ends[-1] if ends else 0], scales.lattice)
 
 
 def move(

@@ -25,7 +25,7 @@ from twinify_lite.ledger import Secrets
 
 # Rows and noise of several steps are drawn together, up to this many noise values, to spread the cost of starting a
 # cipher. Groups are aligned to the step number, so how a run is cut into chunks changes no bit of it.
-_GROUP_NUMBERS = 2**17
+_GROUP_NUMBERS = 2 * noise.FEW
 _LARGEST_GROUP = 32
 
 
@@ -60,6 +60,7 @@ class Training:
     person_params: tuple[bool, ...]
     particles: int
     rule: clip.ClipRule
+    coordinates: int
     scales: clip.NoiseScales | None
     expected_batch: float
     steps: int | None
@@ -67,9 +68,9 @@ class Training:
 
 
 def step(
-    training: Training, state: DPSVIState, sampler: Sampler, table: PyTree, batch: Draw, normals: Array
+    training: Training, state: DPSVIState, sampler: Sampler, table: PyTree, batch: Draw, drawn: Array
 ) -> DPSVIState:
-    """One private update. `normals` are standard normal draws, one for each coordinate and one for the clip count."""
+    """One private update. `drawn` is the noise, one integer for each coordinate and one for the clip count."""
     key_draw = jax.random.fold_in(state.rng_key, state.step)
     params = training.optim.get_params(state.optim_state)
     keys = jax.random.split(key_draw, training.particles)
@@ -85,7 +86,7 @@ def step(
     clip_norm = state.clip_norm
     total, surplus = private.gradient, private.unclipped - 0.5 * batch.count
     if training.scales is not None:
-        total, surplus = clip.add_noise(training.scales, clip_norm, total, surplus, normals)
+        total, surplus = clip.add_noise(training.scales, clip_norm, total, surplus, drawn)
         clip_norm = clip.move(training.rule, clip_norm, surplus, training.expected_batch, state.step)
     del private, surplus
     by_latents, by_params = jax.tree.map(lambda leaf: sampler.rows_over_batch * leaf, total)
@@ -171,16 +172,15 @@ def run_groups(
     last: Int[Array, ""],
 ) -> DPSVIState:
     """Up to `groups` groups of steps, stopping at step `last`, as one program without a host round trip."""
-    numbers = noise_size(training, state) if training.scales is not None else 0
-    size = group_size(numbers)
+    size = group_size(training)
 
     def group(_: Int[Array, ""], state: DPSVIState) -> DPSVIState:
         first = state.step // size * size
-        drawn = _draw_steps(secrets, sampler, numbers, first, size)
+        steps = _draw_steps(training, sampler, secrets, first, size)
 
         def one(i: Int[Array, ""], state: DPSVIState) -> DPSVIState:
-            batch, normals = jax.tree.map(partial(jax.lax.dynamic_index_in_dim, index=i, keepdims=False), drawn)
-            return step(training, state, sampler, table, batch, normals)
+            batch, drawn = jax.tree.map(partial(jax.lax.dynamic_index_in_dim, index=i, keepdims=False), steps)
+            return step(training, state, sampler, table, batch, drawn)
 
         return jax.lax.fori_loop(state.step - first, jnp.clip(last - first, 0, size), one, state)
 
@@ -191,36 +191,37 @@ def run_one(
     training: Training, sampler: Sampler, secrets: Secrets, state: DPSVIState, table: PyTree, last: Int[Array, ""]
 ) -> DPSVIState:
     """One step, or none at step `last`."""
-    numbers = noise_size(training, state) if training.scales is not None else 0
-    batch, normals = draw_step(secrets, sampler, numbers, state.step)
+    batch, drawn = draw_step(training, sampler, secrets, state.step)
     return jax.lax.cond(
-        state.step < last, lambda s: step(training, s, sampler, table, batch, normals), lambda s: s, state
+        state.step < last, lambda s: step(training, s, sampler, table, batch, drawn), lambda s: s, state
     )
 
 
-def draw_step(secrets: Secrets, sampler: Sampler, numbers: int, number: Array) -> tuple[Draw, Array]:
+def draw_step(training: Training, sampler: Sampler, secrets: Secrets, number: Array) -> tuple[Draw, Array]:
     """The secret randomness of step `number`: its rows and its noise."""
     batch = batches.draw(sampler, jax.random.fold_in(secrets.rows, number))
-    return batch, noise.gaussian(jax.random.fold_in(secrets.noise, number), (numbers,))
+    if training.scales is None:
+        return batch, jnp.zeros(0, jnp.int32)
+    key = jax.random.fold_in(secrets.noise, number)
+    return batch, noise.draw(key, noise_size(training), training.scales.lattice.bits)
 
 
-def _draw_steps(secrets: Secrets, sampler: Sampler, numbers: int, first: Array, size: int) -> tuple[Draw, Array]:
+def _draw_steps(training: Training, sampler: Sampler, secrets: Secrets, first: Array, size: int) -> tuple[Draw, Array]:
     """The same of `size` steps at once."""
     if size == 1:  # Without vmap, which would turn a rarely taken branch into one that always is.
-        return jax.tree.map(lambda x: x[None], draw_step(secrets, sampler, numbers, first))
-    return jax.vmap(lambda i: draw_step(secrets, sampler, numbers, i))(first + jnp.arange(size))
+        return jax.tree.map(lambda x: x[None], draw_step(training, sampler, secrets, first))
+    return jax.vmap(lambda i: draw_step(training, sampler, secrets, i))(first + jnp.arange(size))
 
 
-def noise_size(training: Training, state: DPSVIState) -> int:
+def noise_size(training: Training) -> int:
     """Coordinates of the private sum and one for the clip count; if they are many, up to whole blocks of the cipher."""
-    params = training.optim.get_params(state.optim_state)
-    shared = jax.eval_shape(partial(draw_shared, training), params, state.rng_key)
-    numbers = sum(leaf.size for leaf in jax.tree.leaves(shared)) + 1
+    numbers = training.coordinates + 1
     return numbers if numbers <= noise.FEW else -(-numbers // 2**13) * 2**13
 
 
-def group_size(numbers: int) -> int:
+def group_size(training: Training) -> int:
     """How many steps are drawn together."""
+    numbers = 0 if training.scales is None else noise_size(training)
     return max(1, min(_LARGEST_GROUP, _GROUP_NUMBERS // max(1, numbers)))
 
 

@@ -150,7 +150,7 @@ class DPSVI:
         sampler = self._sampler(columns, is_batch=False)
         self._take_steps(state, columns, num_steps)
         first = int(state.step)
-        groups = self._groups(state, chunk_steps or math.ceil(num_steps / _CHUNKS))
+        groups = self._groups(chunk_steps or math.ceil(num_steps / _CHUNKS))
         run = self._compile(step.run_groups, sampler, kwargs, columns, groups)
         with _progress(num_steps, progress_bar) as report:
             while int(state.step) < first + num_steps:
@@ -201,14 +201,19 @@ class DPSVI:
             person_params=(),
             particles=self.loss.num_particles,
             rule=self._rule if private else dataclasses.replace(self._rule, share=0.0),
-            scales=clip.noise_scales(self._rule, self.mechanism.noise_multiplier) if private else None,
+            coordinates=0,
+            scales=None,
             expected_batch=rate * self.num_obs_total,
             steps=self.mechanism.steps if private else None,
             mesh=self._mesh,
         )
         params = self.optim.get_params(initial.optim_state)
         latents, chosen = _what_persons_use(split, training.constrain, params, number)
-        return dataclasses.replace(training, person_latents=latents, person_params=chosen)
+        training = dataclasses.replace(training, person_latents=latents, person_params=chosen)
+        shared = jax.eval_shape(partial(step.draw_shared, training), params, jax.random.key(0))
+        coordinates = sum(leaf.size for leaf in jax.tree.leaves(shared))
+        scales = clip.noise_scales(self._rule, self.mechanism.noise_multiplier, coordinates) if private else None
+        return dataclasses.replace(training, coordinates=coordinates, scales=scales)
 
     def _first_clip_norm(self, optim_state: Any, key: Array) -> Float[Array, ""]:
         """The user's, or the median norm over made-up rows, from which the automatic rule moves on."""
@@ -245,7 +250,7 @@ class DPSVI:
         devices = 1 if self._mesh is None else self._mesh.devices.size
         if not is_batch:
             sampler = batches.sampler_for(self.mechanism, number, numbers, devices)
-            self._refuse_coarse_sampling(sampler, shared)
+            self._refuse_coarse_sampling(sampler)
             return sampler
         if isinstance(self.mechanism, FixedSizeGaussian):
             paid = self.mechanism.sampling_rate * self.num_obs_total
@@ -256,22 +261,20 @@ class DPSVI:
                 )
         return batches.whole_batch(number, numbers, self.num_obs_total / number, devices)
 
-    def _refuse_coarse_sampling(self, sampler: batches.Sampler, shared: PyTree) -> None:
+    def _refuse_coarse_sampling(self, sampler: batches.Sampler) -> None:
         """The accountant keeps a share of delta for the samplers' own errors: see that it covers them."""
         if isinstance(self.mechanism, NotPrivate):
             return
-        coordinates = sum(leaf.size for leaf in jax.tree.leaves(shared)) + 1
-        error = self.mechanism.steps * (batches.error_bound(sampler) + noise.error_bound(coordinates))
+        drawn = batches.error_bound(sampler) + noise.error_bound(self._ready().coordinates + 1)
+        error = self.mechanism.steps * drawn
         if error > accountant.SAMPLING_SHARE * self.receipt.delta:
             raise PrivacyParameterError(
                 "So many steps and parameters need a larger delta, because rows and noise are drawn from finitely many "
                 "bits. Raise delta, or take fewer steps."
             )
 
-    def _groups(self, state: DPSVIState, steps: int) -> int:
-        training = self._ready()
-        numbers = step.noise_size(training, state) if training.scales is not None else 0
-        return math.ceil(steps / step.group_size(numbers))
+    def _groups(self, steps: int) -> int:
+        return math.ceil(steps / step.group_size(self._ready()))
 
     def _compile(
         self, program: Callable, sampler: batches.Sampler, kwargs: dict[str, Any], columns: PyTree, *static: Any
