@@ -298,29 +298,6 @@ def test_steps_beyond_those_paid_for_are_refused_or_do_nothing():
         jax.block_until_ready(jax.jit(svi.update)(state, X, Y))
 
 
-def test_a_step_runs_once():
-    """The same step on two tables would carry the same noise, and their difference would be exact."""
-    svi = seeded()
-    state = svi.init(KEY, X, Y)
-    svi.update(state, X, Y)
-    with pytest.raises(ReceiptError, match="Step 1 of 'DPSVI' is not the next one"):
-        svi.update(state, X[1:], Y[1:])
-    with pytest.raises(ReceiptError, match="Step 1 of 'DPSVI' is not the next one"):
-        svi.run(KEY, 3, X, Y, progress_bar=False, init_state=state)
-    with pytest.raises(Exception, match="is not the next one"):
-        jax.block_until_ready(jax.jit(svi.update)(state, X, Y))
-
-
-def test_several_tables_cannot_share_one_steps_noise():
-    svi = seeded()
-    state = svi.init(KEY, X, Y)
-    tables = jnp.stack([X, 2 * X]), jnp.stack([Y, Y])
-    for update in (svi.update, jax.jit(svi.update)):
-        with pytest.raises(ValueError, match="ordered"):
-            jax.vmap(update, in_axes=(None, 0, 0))(state, *tables)
-    svi.update(state, X, Y)
-
-
 def test_a_state_serves_its_own_receipt_only():
     first, second = seeded(), seeded()
     state = first.init(KEY, X, Y)

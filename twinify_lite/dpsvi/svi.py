@@ -6,12 +6,13 @@ import contextlib
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import io_callback
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, PyTree
@@ -19,16 +20,20 @@ from numpyro.infer import ELBO, SVI
 from numpyro.infer.svi import SVIRunResult
 from tqdm.auto import tqdm
 
-from twinify_lite import accountant, noise
+from twinify_lite import accountant, noise, rng
 from twinify_lite.accountant import FixedSizeGaussian, Mechanism, NotPrivate, PoissonGaussian
 from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, step
 from twinify_lite.dpsvi.gradient import numbers_per_row, row_norms
 from twinify_lite.dpsvi.plan import NoiseScale
 from twinify_lite.dpsvi.step import DPSVIState, Training
 from twinify_lite.errors import BudgetExceeded, ModelError, PrivacyParameterError, ReceiptError
-from twinify_lite.ledger import Receipt
+from twinify_lite.ledger import Receipt, Secrets
 
 _CHUNKS = 20
+_NO_LANES = (
+    "{} cannot run inside vmap, grad or a jit that does not see the state: several runs would share the noise of one. "
+    "Spend once for each run, and call run() outside."
+)
 
 
 class DPSVI:
@@ -99,6 +104,9 @@ class DPSVI:
         initial = self._svi.init(key_init, *structure.made_up, init_params=init_params, **kwargs)
         training = self._prepare(structure, kwargs, initial, number)
         self._secrets = self.receipt.redeem((PoissonGaussian, FixedSizeGaussian, NotPrivate))
+        with jax.ensure_compile_time_eval():
+            words = np.stack([jax.random.key_data(key) for key in self._secrets])
+        self._secret_words = lambda: words  # behind a function, so that no repr shows them
         self._training, self._initial = training, initial.optim_state
         return DPSVIState(
             optim_state=initial.optim_state,
@@ -116,15 +124,18 @@ class DPSVI:
         """One private step. The second value stands where NumPyro's loss does and is always NaN: no loss is released.
 
         Each paid-for step runs once and in order, also under `jit` and `scan` (where a callback to the host sees to it
-        and `run` is faster); anything else is refused, and so is `vmap`.
+        and `run` is faster); anything else is refused, and so is `vmap` over anything that the step depends on.
         """
         columns = _as_columns(args)
         training = self._with(kwargs, columns)
         sampler = self._sampler(columns, is_batch=isinstance(self.mechanism, FixedSizeGaussian | NotPrivate))
-        self._take_steps(svi_state, columns, 1)
+        traced = _traced((svi_state, columns, kwargs))
+        secrets = self._take_steps(svi_state, 1, traced)
         last = jnp.int32(2**31 - 1 if training.steps is None else training.steps)
         run = self._compile(step.run_one, sampler, kwargs, columns)
-        return run(self._secrets, svi_state, columns, last), jnp.float32(jnp.nan)
+        state = run(secrets, svi_state, columns, last)
+        self._refuse_lanes(state, bool(traced))
+        return state, jnp.float32(jnp.nan)
 
     def run(
         self,
@@ -142,19 +153,22 @@ class DPSVI:
 
         The program runs in chunks of about `chunk_steps`; progress is reported between them and changes no bit.
         """
+        if _traced((rng_key, args, init_state, init_params, kwargs)):
+            raise ReceiptError(_NO_LANES.format("run()"))
         state = init_state
         if state is None:
             self._refuse_extra_steps(num_steps)
             state = self.init(rng_key, *args, init_params=init_params, **kwargs)
         columns = _as_columns(args)
         sampler = self._sampler(columns, is_batch=False)
-        self._take_steps(state, columns, num_steps)
+        secrets = self._take_steps(state, num_steps)
         first = int(state.step)
         groups = self._groups(chunk_steps or math.ceil(num_steps / _CHUNKS))
         run = self._compile(step.run_groups, sampler, kwargs, columns, groups)
         with _progress(num_steps, progress_bar) as report:
             while int(state.step) < first + num_steps:
-                state = run(self._secrets, state, columns, jnp.int32(first + num_steps))
+                state = run(secrets, state, columns, jnp.int32(first + num_steps))
+                self._refuse_lanes(state, traced=False)
                 done = int(state.step) - first
                 report(done)
                 if on_progress is not None:
@@ -287,24 +301,51 @@ class DPSVI:
             self._compiled[key] = (compiled, kwargs)  # holding kwargs keeps their ids theirs
         return self._compiled[key][0]
 
-    def _take_steps(self, state: DPSVIState, columns: PyTree, number: int) -> None:
-        """Claim the next steps from the receipt, now or, in a traced program, when it runs."""
+    def _take_steps(self, state: DPSVIState, number: int, traced: Sequence[Array] = ()) -> Secrets:
+        """Claim the next steps from the receipt, now or, in a traced program, when it runs; with them come the keys."""
         if state.owner != id(self.receipt):
             raise ReceiptError("This state belongs to another receipt. Call init() of this object.")
         if isinstance(self.mechanism, NotPrivate):
-            return
-        traced = [leaf for leaf in jax.tree.leaves((state, columns)) if isinstance(leaf, jax.core.Tracer)]
+            return self._secrets
+
+        def claim(first: Array, *_: Array) -> np.ndarray:
+            self.receipt.claim(int(first), number)
+            return self._secret_words()
+
         if not traced:
-            self.receipt.claim(int(state.step), number)
+            claim(state.step)
+            return self._secrets
+        # The keys come with the claim, and so they do not stand in the program, which can be dumped.
+        shape = jax.ShapeDtypeStruct((2, 8), jnp.uint32)
+        words = io_callback(claim, shape, state.step, *map(_false, traced), ordered=True)
+        return Secrets(*rng.key_from_words(words))
+
+    def _refuse_lanes(self, state: DPSVIState, traced: bool) -> None:
+        """Refuse a `vmap` around a step: its lanes would share one claim and one noise, and differ by exact sums.
+
+        Whatever the lanes differ in, be it in the model's closure, the result shows it: flags made of it are then one
+        for each lane, which an ordered callback refuses. The claim does so already for what it is given.
+        """
+        if isinstance(self.mechanism, NotPrivate):
             return
-        # Constant flags that hang on the columns: with them `vmap` over tables, which would give several tables the
-        # same noise, meets the ordered callback and is refused.
-        flags = [jnp.any(jnp.ravel(column)[:1] != 0) & False for column in jax.tree.leaves(columns)]
-        io_callback(lambda first, *_: self.receipt.claim(int(first), number), None, state.step, *flags, ordered=True)
+        if traced:
+            io_callback(lambda *_: None, None, *map(_false, jax.tree.leaves(state)), ordered=True)
+        elif _traced(state):
+            raise ReceiptError(_NO_LANES.format("A step"))
 
     def _refuse_extra_steps(self, number: int) -> None:
         if not isinstance(self.mechanism, NotPrivate) and number > self.mechanism.steps:
             raise BudgetExceeded(f"The receipt pays for {self.mechanism.steps} steps, not for {number}.")
+
+
+def _traced(values: PyTree) -> list[Array]:
+    return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.core.Tracer)]
+
+
+def _false(leaf: Array) -> Array:
+    """False, made of `leaf`."""
+    words = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    return jnp.any(jnp.ravel(words)[:1] != 0) & False
 
 
 def _receipt(dp_scale: Receipt | NoiseScale | Any) -> Receipt:
