@@ -16,13 +16,13 @@ from twinify_lite.errors import PrivacyParameterError
 
 
 def thresholds(table: binomial.BinomialTable) -> list[int]:
-    return [int(h) << 32 | int(low) for h, low in zip(table.high, table.low, strict=True)]
+    return [int(a) << 64 | int(b) << 32 | int(c) for a, b, c in np.asarray(table.words).T]
 
 
 def implied(table: binomial.BinomialTable) -> tuple[np.ndarray, np.ndarray]:
     """The values and the exact probabilities with which `draw` takes them."""
-    edges = [0, *thresholds(table), 2**64]
-    mass = np.array([float(Fraction(b - a, 2**64)) for a, b in pairwise(edges)])
+    edges = [0, *thresholds(table), 2**96]
+    mass = np.array([float(Fraction(b - a, 2**96)) for a, b in pairwise(edges)])
     return int(table.first) + np.arange(len(mass)), mass
 
 
@@ -47,16 +47,16 @@ def test_every_threshold_is_exact(rate):
     for k in range(n + 1):
         weights.append(weight)
         weight *= p * (n - k) / ((1 - p) * (k + 1))
-    exact = [int(2**64 * sum(weights[: k + 1])) for k in range(n)]
-    # Where 2^64 times the distribution function is an integer, the floor may fall one below it.
+    exact = [int(2**96 * sum(weights[: k + 1])) for k in range(n)]
+    # Where 2^96 times the distribution function is an integer, the floor may fall one below it.
     assert all(t - u in (0, 1) for t, u in zip(exact, thresholds(table), strict=False))
-    assert len(table.high) == n
+    assert table.words.shape == (3, n)
 
 
 def test_the_mass_left_out_is_below_two_to_the_minus_100():
     n, rate = 1000, 0.25
     table = binomial.binomial_table(n, rate)
-    first, last = int(table.first), int(table.first) + len(table.high)
+    first, last = int(table.first), int(table.first) + table.words.shape[1]
     below, above = stats.binom.logcdf(first - 1, n, rate), stats.binom.logsf(last, n, rate)
     assert 0 < first < last < n
     assert max(below, above) < -101 * np.log(2)
@@ -69,7 +69,7 @@ def test_error_bound_holds(n, rate):
     values, mass = implied(table)
     distance = np.abs(mass - stats.binom.pmf(values, n, rate)).sum() / 2
     assert distance < binomial.error_bound(table) + 1e-11
-    assert binomial.error_bound(table) == pytest.approx(len(values) * 2.0**-64, rel=1e-6)
+    assert binomial.error_bound(table) == pytest.approx(len(values) * 2.0**-96 + 2.0**-100)
 
 
 def test_inversion_steps_exactly_at_every_threshold():
@@ -77,19 +77,19 @@ def test_inversion_steps_exactly_at_every_threshold():
     steps = thresholds(table)
 
     def invert(numbers):
-        high, low = np.array([[u >> 32, u % 2**32] for u in numbers], np.uint32).T
-        return np.asarray(jax.vmap(lambda h, low: binomial.invert(table, h, low))(high, low)) - int(table.first)
+        words = np.array([[u >> 64, u >> 32 & 0xFFFFFFFF, u & 0xFFFFFFFF] for u in numbers], np.uint32)
+        return np.asarray(jax.vmap(lambda w: binomial.invert(table, w))(words)) - int(table.first)
 
-    # Thresholds at the edges can be equal, where a value has less than 2^-64 of the mass: it is then never taken.
-    numbers = [0, *steps, *(u - 1 for u in steps if u), 2**64 - 1]
+    # Thresholds at the edges can be equal, where a value has less than 2^-96 of the mass: it is then never taken.
+    numbers = [0, *steps, *(u - 1 for u in steps if u), 2**96 - 1]
     np.testing.assert_array_equal(invert(numbers), [sum(t <= u for t in steps) for u in numbers])
 
 
-def test_the_low_word_decides_between_equal_high_words():
-    table = binomial.BinomialTable(jnp.int32(5), jnp.uint32([7, 7]), jnp.uint32([10, 20]))
-    numbers = [(6, 99), (7, 9), (7, 10), (7, 19), (7, 20), (8, 0)]
-    taken = [int(binomial.invert(table, jnp.uint32(high), jnp.uint32(low))) for high, low in numbers]
-    assert taken == [5, 5, 6, 6, 7, 7]
+def test_lower_words_decide_between_equal_higher_ones():
+    table = binomial.BinomialTable(jnp.int32(5), jnp.uint32([[7, 7, 7], [10, 10, 20], [3, 5, 0]]))
+    numbers = [(6, 99, 99), (7, 9, 99), (7, 10, 2), (7, 10, 3), (7, 10, 5), (7, 19, 9), (7, 20, 0), (8, 0, 0)]
+    taken = [int(binomial.invert(table, jnp.uint32(number))) for number in numbers]
+    assert taken == [5, 5, 5, 6, 7, 7, 8, 8]
 
 
 @pytest.mark.parametrize(("n", "rate"), [(6, 0.4), (1000, 0.01), (60_000, 0.5)])

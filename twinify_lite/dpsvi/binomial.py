@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, Key, UInt32
+from jaxtyping import Array, Bool, Int32, Key, UInt32
 
 from twinify_lite.errors import PrivacyParameterError
 
@@ -25,11 +25,10 @@ _LIGHTEST = 2**52
 
 
 class BinomialTable(NamedTuple):
-    """For each value from `first` on, 2^64 P(K <= value) rounded down, as two words; without the last value's 2^64."""
+    """For each value from `first` on, 2^96 P(K <= value) rounded down, as three words; without the last one's 2^96."""
 
     first: Int32[Array, ""]
-    high: UInt32[Array, "size"]
-    low: UInt32[Array, "size"]
+    words: UInt32[Array, "3 size"]
 
 
 def _weights(n: int, rate: Fraction, start: int, step: int) -> list[int]:
@@ -57,35 +56,36 @@ def binomial_table(n: int, rate: float) -> BinomialTable:
     below, above = _weights(n, exact, mode, -1), _weights(n, exact, mode, +1)
     cumulative = list(accumulate([*reversed(below), _MODE, *above]))
     total = cumulative.pop()
-    thresholds = np.array([(weight << 64) // total for weight in cumulative], np.uint64)
-    return BinomialTable(
-        first=jnp.int32(mode - len(below)),
-        high=jnp.asarray((thresholds >> np.uint64(32)).astype(np.uint32)),
-        low=jnp.asarray(thresholds.astype(np.uint32)),
-    )
+    thresholds = [(weight << 96) // total for weight in cumulative]
+    words = [[threshold >> shift & 0xFFFFFFFF for threshold in thresholds] for shift in (64, 32, 0)]
+    return BinomialTable(jnp.int32(mode - len(below)), jnp.asarray(np.array(words, np.uint32)))
 
 
 def error_bound(table: BinomialTable) -> float:
     """Return a bound on the total variation distance between one draw and the binomial distribution."""
-    return (table.high.shape[0] + 1) * 2.0**-64 + 2.0**-100
+    return (table.words.shape[1] + 1) * 2.0**-96 + 2.0**-100
 
 
-def invert(table: BinomialTable, high: UInt32[Array, ""], low: UInt32[Array, ""]) -> Int32[Array, ""]:
-    """Return the value to which the 64-bit number (high, low) belongs: `first` plus the thresholds at or below it."""
-    size = table.high.shape[0]
+def invert(table: BinomialTable, number: UInt32[Array, "3"]) -> Int32[Array, ""]:
+    """Return the value to which a 96-bit number belongs: `first` plus the thresholds at or below it."""
+    size = table.words.shape[1]
     passed = jnp.int32(0)
     for stride in reversed([2**i for i in range(size.bit_length())]):
         last = jnp.minimum(passed + stride, size) - 1
-        reached = (table.high[last] < high) | ((table.high[last] == high) & (table.low[last] <= low))
+        reached = _at_most(table.words[:, last], number)
         passed = jnp.where((passed + stride <= size) & reached, passed + stride, passed)
     return table.first + passed
 
 
+def _at_most(a: UInt32[Array, "3"], b: UInt32[Array, "3"]) -> Bool[Array, ""]:
+    lower = (a[1] < b[1]) | ((a[1] == b[1]) & (a[2] <= b[2]))
+    return (a[0] < b[0]) | ((a[0] == b[0]) & lower)
+
+
 def draw(table: BinomialTable, key: Key[Array, ""]) -> Int32[Array, ""]:
-    """Draw from the table by inverting a uniform 64-bit number.
+    """Draw from the table by inverting a uniform 96-bit number.
 
     Formal guarantee: the total variation distance to Binomial(n, rate) is at most `error_bound(table)`, for
     uniformly random bits.
     """
-    high, low = jax.random.bits(key, (2,), jnp.uint32)
-    return invert(table, high, low)
+    return invert(table, jax.random.bits(key, (3,), jnp.uint32))

@@ -79,11 +79,12 @@ def _walk(
 def _rank(
     keys: UInt32[Array, "rounds 2"], index: UInt32[Array, "*n"], n: Integer[Array, ""] | int
 ) -> UInt32[Array, "*n"]:
-    """Send `index` to its rank among n random 64-bit words: uniform but for ties, which have chance n^2 2^-65."""
-    high, low = jax.random.bits(key_from_words(keys[:4].ravel()), (2, _RANKED), jnp.uint32)
+    """Send `index` to its rank among n random 96-bit words: uniform but for ties, which have chance n^2 2^-97."""
+    words = jax.random.bits(key_from_words(keys[:4].ravel()), (3, _RANKED), jnp.uint32)
     at, other = index[..., None], lax.iota(jnp.uint32, _RANKED)
-    before = (low < low[at]) | ((low == low[at]) & (other < at))
-    before = (high < high[at]) | ((high == high[at]) & before)
+    before = other < at
+    for word in words:
+        before = (word < word[at]) | ((word == word[at]) & before)
     return jnp.sum(before & (other < n), axis=-1, dtype=jnp.uint32)
 
 
@@ -92,7 +93,7 @@ def permute(keys: UInt32[Array, "rounds 2"], index: Integer[Array, "*n"], n: int
     """Return where the permutation of {0, ..., n-1} that belongs to `keys` sends each `index`, which must be below n.
 
     Formal guarantee: a bijection for every keys and n. For n <= 256 and random keys it is uniform up to a total
-    variation distance of 2^-49; above, a pair of rows is up to about 2^-64, as far as `_mix` passes for random.
+    variation distance of 2^-81; above, a pair of rows is up to about 2^-64, as far as `_mix` passes for random.
     """
     if not 1 <= n <= _MAX_ROWS:
         raise PrivacyParameterError("Rows can be drawn from tables of 1 to 2^31 - 1 rows. Give `n` in this range.")
