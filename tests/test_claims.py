@@ -67,6 +67,17 @@ def test_several_runs_cannot_share_one_receipt():
     svi.run(KEY, 1, X, Y, progress_bar=False)
 
 
+def test_a_claim_cannot_be_taken_back():
+    svi = seeded()
+    state = svi.init(KEY, X, Y)
+    for _ in range(3):
+        state, _ = svi.update(state, X, Y)
+    with pytest.raises(ReceiptError, match="one step or more"):
+        svi.run(None, -3, X, Y, progress_bar=False, init_state=state)
+    with pytest.raises(ReceiptError, match="is not the next one"):
+        svi.update(dataclasses.replace(state, step=jnp.int32(0)), X, Y)
+
+
 @pytest.mark.parametrize(("traced", "error"), [(False, ReceiptError), (True, ValueError)])
 def test_a_models_closure_cannot_bring_in_lanes(traced, error):
     spread = [1.0]

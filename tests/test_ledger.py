@@ -1,6 +1,7 @@
 """The ledger: it refuses, it adds up soundly, and nothing runs without a receipt."""
 
 import json
+import math
 import threading
 
 import jax
@@ -12,6 +13,7 @@ from twinify_lite.accountant import (
     DiscreteLaplace,
     FixedSizeGaussian,
     Gaussian,
+    Laplace,
     NotPrivate,
     PoissonGaussian,
 )
@@ -235,3 +237,38 @@ def test_approximate_sigma_is_sound_for_the_sampler_it_names():
     assert isinstance(scale, float)
     with pytest.raises(PrivacyParameterError, match="sampler"):
         approximate_sigma(1.0, 1e-5, 0.01, 1000, sampler="shuffle")
+
+
+def test_what_samplers_may_miss_is_weighed_by_epsilon_and_shared():
+    """A total variation distance of t costs (1 + e^epsilon) t of delta."""
+    allowances = []
+    for epsilon, number in ((1.0, 1), (8.0, 1), (8.0, 2)):
+        ledger = Ledger(epsilon, 1e-6)
+        plan = PoissonGaussian(noise_multiplier=1.0, sampling_rate=0.1, steps=100)
+        fit = ledger.calibrate(plan, share=0.9)
+        receipts = [ledger.spend(fit, "x")]
+        for _ in range(number - 1):
+            receipts.append(ledger.spend(PoissonGaussian(noise_multiplier=1e4, sampling_rate=0.1, steps=1), "y"))
+        receipts[0].redeem(PoissonGaussian)
+        spent = ledger.spent[0]
+        allowances.append(receipts[0].sampling_allowance * (1 + math.exp(spent)) * number)
+    assert allowances == pytest.approx([1e-9] * 3)
+
+
+@pytest.mark.parametrize("releases", [1, 100])
+def test_pure_mechanisms_are_calibrated_to_what_they_cost(releases):
+    """A stage of them takes no delta and costs the sum of their epsilons, so that is what noise is found for."""
+    ledger = Ledger(1.0, 1e-6)
+    ledger.spend(DiscreteLaplace(scale=20.0), "row count").redeem(DiscreteLaplace)
+    found = ledger.calibrate(Laplace(scale=1.0, releases=releases), free="scale")
+    assert found.scale == pytest.approx(releases / 0.95, rel=1e-3)
+    ledger.spend(found, "bounds")
+    assert ledger.spent == (pytest.approx(1.0, rel=1e-3), 0.0)
+
+
+def test_a_pure_mechanism_can_be_calibrated_when_all_delta_is_spent():
+    ledger = Ledger(1.0, 1e-6)
+    fit = ledger.calibrate(PoissonGaussian(noise_multiplier=1.0, sampling_rate=0.1, steps=100), share=0.5)
+    ledger.spend(fit, "fit").redeem(PoissonGaussian)
+    left = 1.0 - ledger.spent[0]
+    assert ledger.calibrate(Laplace(scale=1.0), free="scale").scale == pytest.approx(1 / left, rel=1e-3)

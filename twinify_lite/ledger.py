@@ -69,6 +69,15 @@ class Receipt:
         """
         self._ledger._claim(self, first, number)
 
+    @property
+    def sampling_allowance(self) -> float:
+        """How far, in total variation distance, all that this receipt's mechanism draws may be from its true law.
+
+        A distance of t costs (1 + e^epsilon) t of delta. The accountant keeps a share of delta for that; the sampled
+        mechanisms of a stage divide it among them. It is settled once the receipt is redeemed.
+        """
+        return self._ledger._sampling_allowance(self)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for the artifact: everything that a verifier needs to recompute epsilon."""
         return {
@@ -105,6 +114,13 @@ class Ledger:
     >>> receipt = ledger.spend(DiscreteLaplace(scale=20.0), "row count")
     >>> ledger.spent
     (0.05, 0.0)
+
+    Whoever draws the noise redeems the receipt first, for its keys; that seals the stage, so that what is planned with
+    the answer is spent in another.
+
+    >>> keys = receipt.redeem(DiscreteLaplace)
+    >>> ledger.spend(DiscreteLaplace(scale=20.0), "again").stage
+    1
     """
 
     def __init__(
@@ -198,7 +214,7 @@ class Ledger:
             mechanism,
             free=free,
             epsilon=target,
-            delta=self._stage_delta(stage),
+            delta=0.0 if self._is_pure((*stage.mechanisms, *beside, mechanism)) else self._stage_delta(stage),
             beside=(*stage.mechanisms, *beside),
             relation=self.relation,
         )
@@ -259,9 +275,8 @@ class Ledger:
 
     def _cost(self, stage: _Stage, mechanisms: Sequence[Mechanism]) -> tuple[float, float]:
         """(epsilon, delta) of `mechanisms` as one stage."""
-        pure = [mechanism.pure_epsilon for mechanism in mechanisms]
-        if None not in pure:
-            return math.fsum(pure), 0.0
+        if self._is_pure(mechanisms):
+            return accountant.pure_epsilon(mechanisms, relation=self.relation), 0.0
         if any(isinstance(mechanism, NotPrivate) for mechanism in mechanisms):
             return math.inf, 0.0
         delta = self._stage_delta(stage)
@@ -271,6 +286,10 @@ class Ledger:
                 "`ledger.open_stage(delta=...)` before the first one is spent."
             )
         return accountant.epsilon(mechanisms, delta=delta, relation=self.relation), delta
+
+    @staticmethod
+    def _is_pure(mechanisms: Sequence[Mechanism]) -> bool:
+        return all(mechanism.pure_epsilon is not None for mechanism in mechanisms)
 
     def _receipt(self, mechanism: Mechanism, what: str, stage: _Stage) -> Receipt:
         index = self._stages.index(stage) if stage in self._stages else len(self._stages)
@@ -311,6 +330,8 @@ class Ledger:
             return Secrets(*rng.insecure_keys(self._insecure_seed, number, 2))
 
     def _claim(self, receipt: Receipt, first: int, number: int) -> None:
+        if number < 1:
+            raise ReceiptError("Take one step or more.")
         paid = getattr(receipt.mechanism, "steps", 1)
         with self._lock:
             taken = self._steps.get(id(receipt), 0)
@@ -324,6 +345,14 @@ class Ledger:
                     f"The receipt '{receipt.what}' pays for {paid} steps, and this would be step {first + number}."
                 )
             self._steps[id(receipt)] = first + number
+
+    def _sampling_allowance(self, receipt: Receipt) -> float:
+        if not self.is_private:
+            return math.inf
+        stage = self._stages[receipt.stage]
+        epsilon, delta = self._cost(stage, stage.mechanisms)
+        sampled = sum(hasattr(mechanism, "sampling_rate") for mechanism in stage.mechanisms)
+        return accountant.SAMPLING_SHARE * delta / (1 + math.exp(min(epsilon, 700.0))) / max(1, sampled)
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent

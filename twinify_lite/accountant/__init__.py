@@ -17,6 +17,7 @@ from twinify_lite.accountant.bounds import (
     check_delta,
     delta,
     epsilon,
+    pure_epsilon,
     warn_delta,
 )
 from twinify_lite.accountant.calibration import calibrate
@@ -55,6 +56,7 @@ __all__ = [
     "delta",
     "epsilon",
     "mechanism_from_json",
+    "pure_epsilon",
     "warn_delta",
 ]
 

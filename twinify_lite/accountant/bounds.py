@@ -80,6 +80,12 @@ def own_epsilon(mechanisms: Mechanisms, *, delta: float, relation: Relation = Re
     return _own_epsilon(_listed(mechanisms, relation), check_delta(delta))
 
 
+def pure_epsilon(mechanisms: Mechanisms, *, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """The epsilon at delta = 0, the sum of all; infinite if a mechanism has none."""
+    parts = [mechanism.pure_epsilon for mechanism in _listed(mechanisms, relation)]
+    return math.inf if None in parts else math.fsum(parts)
+
+
 def delta(mechanisms: Mechanisms, *, epsilon: float, relation: Relation = Relation.ADD_REMOVE) -> float:
     """An upper bound on the delta of all mechanisms together at this epsilon; the inverse of `own_epsilon`.
 

@@ -48,7 +48,8 @@ def calibrate(
 
     The value that `mechanism` carries in that field is a placeholder and is ignored. Noise is searched down to
     0.01 (a scale to 0.001), counts up to ten million. Our own bound does the search; the stated one, which
-    also asks dp-accounting, has the last word, and fourier-accountant must agree with it where it is reliable.
+    also asks dp-accounting, has the last word, and fourier-accountant must agree with it where it is reliable. With
+    delta=0 the epsilons of pure mechanisms are added.
 
     Formal guarantee: the result together with `beside` is (epsilon, delta)-DP: `bounds.epsilon` of them, as
     stated to the user, is at most `epsilon`. A noise is at most 0.1 % above
@@ -58,17 +59,20 @@ def calibrate(
     _check(mechanism, free, epsilon, delta)
     beside = [beside] if isinstance(beside, Mechanism) else list(beside)
 
+    def total(mechanisms: list[Mechanism], bound: Callable[..., float]) -> float:
+        if delta == 0:
+            return bounds.pure_epsilon(mechanisms, relation=relation)
+        return bound(mechanisms, delta=delta, relation=relation)
+
     def cost(value: float, bound: Callable[..., float]) -> float:
-        candidate = dataclasses.replace(mechanism, **{free: value})
-        return bound([*beside, candidate], delta=delta, relation=relation)
+        return total([*beside, dataclasses.replace(mechanism, **{free: value})], bound)
 
     def excess(bound: Callable[..., float]) -> Callable[[float], float]:
         return lambda value: min(max(math.log(max(cost(value, bound), 1e-300) / epsilon), -5.0), 5.0)
 
-    if beside:
-        already = bounds.epsilon(beside, delta=delta, relation=relation)
-        if already > epsilon:
-            raise BudgetExceeded(_refusal(mechanism, free, epsilon, delta, f"is already spent: {already:.6g}"))
+    already = total(beside, bounds.epsilon)
+    if already > epsilon:
+        raise BudgetExceeded(_refusal(mechanism, free, epsilon, delta, f"is already spent: {already:.6g}"))
     best = _least_private(excess(bounds.own_epsilon), _RANGES[free])
     if best is not None and cost(best, bounds.epsilon) > epsilon:
         # dp-accounting's figure is the larger one here, by 0.1 % or so: a short way to the private side.
@@ -76,8 +80,9 @@ def calibrate(
     if best is None:
         raise BudgetExceeded(_refusal(mechanism, free, epsilon, delta, "is too small for any value"))
     result = dataclasses.replace(mechanism, **{free: best})
-    alone = bounds.epsilon(result, delta=delta, relation=relation) if beside else cost(best, bounds.epsilon)
-    crosscheck(result, delta=delta, relation=relation, bound=alone)
+    if delta > 0:
+        alone = bounds.epsilon(result, delta=delta, relation=relation)
+        crosscheck(result, delta=delta, relation=relation, bound=alone)
     return result
 
 
@@ -90,7 +95,10 @@ def _check(mechanism: Mechanism, free: str, epsilon: float, delta: float) -> Non
         )
     if not (isinstance(epsilon, numbers.Real) and 0 < epsilon < math.inf):
         raise PrivacyParameterError(f"The target epsilon must be above 0 and finite, got {epsilon!r}.")
-    bounds.check_delta(delta)
+    if delta == 0 and mechanism.pure_epsilon is None:
+        raise PrivacyParameterError(f"{type(mechanism).__name__} needs a delta above 0.")
+    if delta != 0:
+        bounds.check_delta(delta)
 
 
 def _refusal(mechanism: Mechanism, free: str, epsilon: float, delta: float, why: str) -> str:
