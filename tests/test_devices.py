@@ -110,13 +110,44 @@ def test_rows_sharded_over_four_devices_give_the_same_training():
         print("same")
         """
     )
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    assert run_alone(program, XLA_FLAGS="--xla_force_host_platform_device_count=4") == "same"
+
+
+def test_double_precision_fits_like_single_precision():
+    """In a process of its own, because JAX's precision is one for all of it."""
+    program = textwrap.dedent(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import jax, jax.numpy as jnp, numpy as np
+        from numpyro.infer import Trace_ELBO
+        from numpyro.optim import Adam
+        import twinify_lite as tw
+        from test_devices import logistic, mean_field
+        for x64, kind, clip_norm in ((False, float, 1.0), (True, "f4", 1.0), (True, "f8", 1.0), (True, "f8", "auto")):
+            jax.config.update("jax_enable_x64", x64)
+            generator = np.random.default_rng(0)
+            xs = generator.normal(size=(1000, 3)).astype(kind)
+            ys = (xs @ [1.0, -2.0, 0.5] + generator.logistic(size=1000) > 0).astype(kind)
+            ledger = tw.Ledger(50, 1e-5, insecure_seed=1)
+            receipt = ledger.spend(tw.PoissonGaussian(noise_multiplier=0.8, sampling_rate=0.2, steps=200), "x")
+            svi = tw.DPSVI(logistic, mean_field, Adam(0.05), Trace_ELBO(), receipt, 1000, clip_norm=clip_norm)
+            params = svi.run(jax.random.key(0), 200, xs, ys, progress_bar=False).params
+            np.testing.assert_allclose(params["loc"], [1.0, -2.0, 0.5], atol=0.5)
+        print("fits")
+        """
+    )
+    assert run_alone(program) == "fits"
+
+
+def run_alone(program: str, **variables: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program, os.path.dirname(__file__)],
-        env=environment,
+        [sys.executable, "-W", "ignore", "-c", program, os.path.dirname(__file__)],
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.stdout.strip() == "same", done.stderr[-2000:]
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()

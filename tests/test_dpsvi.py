@@ -386,6 +386,12 @@ def test_batchified_batches_are_distinct_rows_and_differ_from_batch_to_batch():
     assert set(batches[0].tolist()) != set(np.asarray(get_batch(0, init(KEY)[1])[0]).tolist())
 
 
+def test_a_compiled_epoch_draws_new_batches_each_time_it_runs():
+    init, get_batch = subsample_batchify_data((jnp.arange(1000),), 20)
+    epoch = jax.jit(lambda: get_batch(0, init(KEY)[1])[0])
+    assert set(np.asarray(epoch()).tolist()) != set(np.asarray(epoch()).tolist())
+
+
 def test_a_non_finite_row_cannot_poison_training():
     spoiled = X.at[5].set(jnp.nan).at[6].set(jnp.inf)
     params = seeded(noise=0.5).run(KEY, 50, spoiled, Y, progress_bar=False).params

@@ -9,11 +9,14 @@ microbatches of one fixed shape with a mask: nothing is cut off, whatever K turn
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from twinify_lite import rng
@@ -85,7 +88,7 @@ def error_bound(sampler: Sampler) -> float:
 
     The binomial count and the ranking of at most 256 rows; the permutation of larger tables is taken for ideal.
     """
-    ranked = 2.0**-49 if sampler.rows <= 256 and sampler.size < sampler.rows else 0.0
+    ranked = 2.0**-81 if sampler.rows <= 256 and sampler.size < sampler.rows else 0.0
     return ranked + (0.0 if sampler.table is None else binomial.error_bound(sampler.table))
 
 
@@ -108,6 +111,10 @@ def places(
     return feistel.permute(round_keys, jnp.minimum(place, sampler.rows - 1), sampler.rows), place < count
 
 
+def _fresh_words() -> UInt32[np.ndarray, "8"]:
+    return np.frombuffer(secrets.token_bytes(32), dtype="<u4")
+
+
 def subsample_batchify_data(
     data: tuple[Any, ...], batch_size: int
 ) -> tuple[Callable[..., tuple[int, Array]], Callable[[Any, Array], tuple[PyTree, ...]]]:
@@ -115,8 +122,9 @@ def subsample_batchify_data(
 
     `init(rng_key)` gives `(number of batches in an epoch, state)` and `get_batch(i, state)` gives batch number i.
     This sampler is accounted for under substitution only: pay for it with `FixedSizeGaussian`, as
-    `approximate_sigma` does. Which rows are taken must stay secret, so the state is drawn from the operating system
-    and `rng_key` is not used. Count i up over the whole run: the same i gives the same rows, which no account covers.
+    `approximate_sigma` does. Which rows are taken must stay secret, so the state is drawn from the operating system,
+    each time that `init` runs, and `rng_key` is not used. The same state and i give the same rows, which no account
+    covers: call `init` once an epoch, or count i up over the whole run.
     """
     rows = count_rows(data)
     if not 1 <= batch_size <= rows:
@@ -125,7 +133,9 @@ def subsample_batchify_data(
 
     def init(rng_key: Array | None = None) -> tuple[int, Array]:
         del rng_key
-        return rows // batch_size, rng.fresh_key()
+        # A callback, so that a compiled epoch draws anew each time it runs.
+        words = io_callback(_fresh_words, jax.ShapeDtypeStruct((8,), jnp.uint32), ordered=True)
+        return rows // batch_size, rng.key_from_words(words)
 
     def get_batch(i: Any, state: Array) -> tuple[PyTree, ...]:
         index = feistel.rows(jax.random.fold_in(state, i), 0, batch_size, rows)

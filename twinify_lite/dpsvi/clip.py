@@ -99,4 +99,5 @@ def move(
     below = 0.5 + noisy_surplus / expected_rows
     # Quick at first, to find the scale; slow later, to average over the count's noise (Robbins and Monro 1951).
     pace = rule.rate * jnp.maximum(jax.lax.rsqrt(1 + step / 10), rule.slowest)
-    return jnp.clip(clip_norm * jnp.exp(-pace * (below - rule.quantile)), SMALLEST, 1 / SMALLEST)
+    moved = jnp.clip(clip_norm * jnp.exp(-pace * (below - rule.quantile)), SMALLEST, 1 / SMALLEST)
+    return moved.astype(clip_norm.dtype)

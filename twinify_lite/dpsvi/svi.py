@@ -49,6 +49,7 @@ class DPSVI:
     With a `PoissonGaussian` receipt `update` takes the whole table and draws its rows itself; with a
     `FixedSizeGaussian` receipt it takes a batch from `subsample_batchify_data`. `run` takes the whole table either
     way. `num_obs_total` is a public or noisy number of rows; a model that takes `N` or `num_obs_total` is given it.
+    With `FixedSizeGaussian` it is the exact number, public under substitution: a batch is paid for as a share of it.
     """
 
     def __init__(
@@ -266,6 +267,8 @@ class DPSVI:
             sampler = batches.sampler_for(self.mechanism, number, numbers, devices)
             self._refuse_coarse_sampling(sampler)
             return sampler
+        sampler = batches.whole_batch(number, numbers, self.num_obs_total / number, devices)
+        self._refuse_coarse_sampling(sampler)
         if isinstance(self.mechanism, FixedSizeGaussian):
             paid = self.mechanism.sampling_rate * self.num_obs_total
             if number > paid * (1 + 1e-6):
@@ -273,7 +276,7 @@ class DPSVI:
                     f"The receipt pays for batches of {paid:g} rows, and this one is larger. Use the batch size that "
                     "sampling_rate * num_obs_total says."
                 )
-        return batches.whole_batch(number, numbers, self.num_obs_total / number, devices)
+        return sampler
 
     def _refuse_coarse_sampling(self, sampler: batches.Sampler) -> None:
         """The accountant keeps a share of delta for the samplers' own errors: see that it covers them."""
@@ -281,10 +284,10 @@ class DPSVI:
             return
         drawn = batches.error_bound(sampler) + noise.error_bound(self._ready().coordinates + 1)
         error = self.mechanism.steps * drawn
-        if error > accountant.SAMPLING_SHARE * self.receipt.delta:
+        if error > self.receipt.sampling_allowance:
             raise PrivacyParameterError(
-                "So many steps and parameters need a larger delta, because rows and noise are drawn from finitely many "
-                "bits. Raise delta, or take fewer steps."
+                "So many steps and parameters at such an epsilon need a larger delta, because rows and noise are drawn "
+                "from finitely many bits. Lower epsilon, raise delta, or take fewer steps."
             )
 
     def _groups(self, steps: int) -> int:
