@@ -49,7 +49,7 @@ def test_memory_is_flat_in_the_batch_size(model, guide, mechanism):
 
     def memory(batch):
         ledger = tw.Ledger(1e6, 1e-5, relation="add-remove" if mechanism is tw.PoissonGaussian else "substitute")
-        receipt = ledger.spend(mechanism(noise_multiplier=1.0, sampling_rate=batch / 100_000, steps=10), "x")
+        receipt = ledger.spend(mechanism(noise_multiplier=9.0, sampling_rate=batch / 100_000, steps=10), "x")
         svi = tw.DPSVI(model, guide, Adam(0.1), Trace_ELBO(), receipt, 100_000, clip_norm=1.0)
         state = svi.init(jax.random.key(0), *columns)
         groups = partial(step.run_groups, svi._training, svi._sampler(columns, is_batch=False), 1)

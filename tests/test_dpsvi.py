@@ -1,5 +1,7 @@
 """DPSVI: NumPyro's SVI without noise, and exactly the paid-for mechanism with it."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -181,6 +183,13 @@ def test_poisson_batches_are_binomial_and_the_noise_has_the_paid_for_size():
     assert moves.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / 4000))
 
 
+@pytest.fixture
+def any_epsilon(monkeypatch):
+    """Lets fits with next to no noise run, whose epsilon is too large to vouch for."""
+    monkeypatch.setattr(tw.Ledger, "_sampling_allowance", lambda *_: math.inf)
+
+
+@pytest.mark.usefixtures("any_epsilon")
 def test_almost_noiseless_poisson_batches_have_binomial_sizes():
     mechanism = tw.PoissonGaussian(noise_multiplier=0.02, sampling_rate=0.25, steps=1)
     sizes = np.rint(many_steps(mechanism, table=12, keys=3000) / (1 - 1e-4)).astype(int)
@@ -207,6 +216,7 @@ def test_the_automatic_clip_norm_pays_for_its_count_with_more_gradient_noise():
     assert clip.noise_scales(clip.clip_rule(2.0), 3.0, 10) == (3.0, 0.0, noise.lattice(11, 3.0))
 
 
+@pytest.mark.usefixtures("any_epsilon")
 def test_batches_larger_than_a_microbatch_are_not_cut(monkeypatch):
     from twinify_lite.dpsvi import batches
 
@@ -324,6 +334,7 @@ def personal_guide(x, N):
         sample("z", dist.Normal(0 * x, 1.0))
 
 
+@pytest.mark.usefixtures("any_epsilon")
 def test_what_the_guide_draws_for_a_person_is_secret():
     """With public draws by place, one row more or less would change every other row's gradient in a known way."""
     moves = []
@@ -334,6 +345,12 @@ def test_what_the_guide_draws_for_a_person_is_secret():
         after, _ = svi.update(state, jnp.zeros(N))
         moves.append(float(svi.get_params(after)["w"]))
     assert len({round(move) for move in moves}) > 1
+
+
+def test_an_epsilon_too_large_to_vouch_for_is_refused():
+    svi = tw.DPSVI(logistic, mean_field, Adam(0.1), Trace_ELBO(), paid_receipt(noise=0.1, rate=1.0), N)
+    with pytest.raises(PrivacyParameterError, match="finitely many bits"):
+        svi.run(KEY, 50, X, Y, progress_bar=False)
 
 
 def test_columns_by_keyword_or_from_outside_are_refused_at_every_call():
