@@ -1,5 +1,6 @@
 """A paid-for step runs once, whatever program is built around it: two answers with one noise differ by exact sums."""
 
+import copy
 import dataclasses
 
 import jax
@@ -76,6 +77,18 @@ def test_a_claim_cannot_be_taken_back():
         svi.run(None, -3, X, Y, progress_bar=False, init_state=state)
     with pytest.raises(ReceiptError, match="is not the next one"):
         svi.update(dataclasses.replace(state, step=jnp.int32(0)), X, Y)
+
+
+def test_a_copied_receipt_claims_nothing():
+    svi = seeded()
+    state = svi.init(KEY, X, Y)
+    svi.update(state, X, Y)
+    with pytest.raises(ReceiptError, match="not made by this ledger"):
+        copy.copy(svi.receipt).claim(0, 1)
+    second = copy.copy(svi)
+    second.receipt = copy.copy(svi.receipt)
+    with pytest.raises(ReceiptError, match="not made by this ledger"):
+        second.update(dataclasses.replace(state, owner=id(second.receipt)), X, Y)
 
 
 @pytest.mark.parametrize(("traced", "error"), [(False, ReceiptError), (True, ValueError)])

@@ -407,6 +407,8 @@ def test_a_compiled_epoch_draws_new_batches_each_time_it_runs():
     init, get_batch = subsample_batchify_data((jnp.arange(1000),), 20)
     epoch = jax.jit(lambda: get_batch(0, init(KEY)[1])[0])
     assert set(np.asarray(epoch()).tolist()) != set(np.asarray(epoch()).tolist())
+    with pytest.raises(ValueError, match="ordered"):
+        jax.vmap(lambda key: init(key)[1])(jax.random.split(KEY, 2))
 
 
 def test_a_non_finite_row_cannot_poison_training():

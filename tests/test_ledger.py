@@ -248,7 +248,7 @@ def test_what_samplers_may_miss_is_weighed_by_epsilon_and_shared():
         fit = ledger.calibrate(plan, share=0.9)
         receipts = [ledger.spend(fit, "x")]
         for _ in range(number - 1):
-            receipts.append(ledger.spend(PoissonGaussian(noise_multiplier=1e4, sampling_rate=0.1, steps=1), "y"))
+            receipts.append(ledger.spend(Gaussian(noise_multiplier=1e4), "y"))
         receipts[0].redeem(PoissonGaussian)
         spent = ledger.spent[0]
         allowances.append(receipts[0].sampling_allowance * (1 + math.exp(spent)) * number)

@@ -73,7 +73,7 @@ class Receipt:
     def sampling_allowance(self) -> float:
         """How far, in total variation distance, all that this receipt's mechanism draws may be from its true law.
 
-        A distance of t costs (1 + e^epsilon) t of delta. The accountant keeps a share of delta for that; the sampled
+        A distance of t costs (1 + e^epsilon) t of delta. The accountant keeps a share of delta for that; the Gaussian
         mechanisms of a stage divide it among them. It is settled once the receipt is redeemed.
         """
         return self._ledger._sampling_allowance(self)
@@ -313,9 +313,7 @@ class Ledger:
         from twinify_lite import rng
 
         with self._lock:
-            issued = self.receipts
-            if not any(receipt is other for other in issued):
-                raise ReceiptError("This receipt was not made by this ledger. Only `ledger.spend(...)` makes one.")
+            self._require_issued(receipt)
             if not isinstance(receipt.mechanism, kind):
                 raise ReceiptError(
                     f"The receipt '{receipt.what}' pays for {type(receipt.mechanism).__name__}, not for this mechanism."
@@ -326,14 +324,19 @@ class Ledger:
             self._stages[receipt.stage].sealed = True
             if self._insecure_seed is None:
                 return Secrets(rows=rng.fresh_key(), noise=rng.fresh_key())
-            number = next(i for i, other in enumerate(issued) if other is receipt)
+            number = next(i for i, other in enumerate(self.receipts) if other is receipt)
             return Secrets(*rng.insecure_keys(self._insecure_seed, number, 2))
+
+    def _require_issued(self, receipt: Receipt) -> None:
+        if not any(receipt is other for other in self.receipts):
+            raise ReceiptError("This receipt was not made by this ledger. Only `ledger.spend(...)` makes one.")
 
     def _claim(self, receipt: Receipt, first: int, number: int) -> None:
         if number < 1:
             raise ReceiptError("Take one step or more.")
         paid = getattr(receipt.mechanism, "steps", 1)
         with self._lock:
+            self._require_issued(receipt)
             taken = self._steps.get(id(receipt), 0)
             if first != taken:
                 raise ReceiptError(
@@ -351,8 +354,8 @@ class Ledger:
             return math.inf
         stage = self._stages[receipt.stage]
         epsilon, delta = self._cost(stage, stage.mechanisms)
-        sampled = sum(hasattr(mechanism, "sampling_rate") for mechanism in stage.mechanisms)
-        return accountant.SAMPLING_SHARE * delta / (1 + math.exp(min(epsilon, 700.0))) / max(1, sampled)
+        drawn = sum(hasattr(mechanism, "noise_multiplier") for mechanism in stage.mechanisms)
+        return accountant.SAMPLING_SHARE * delta / (1 + math.exp(min(epsilon, 700.0))) / max(1, drawn)
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent

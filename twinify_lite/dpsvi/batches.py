@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from twinify_lite import rng
 from twinify_lite.accountant import Mechanism, NotPrivate, PoissonGaussian
-from twinify_lite.dpsvi import binomial, feistel
+from twinify_lite.dpsvi import binomial, feistel, jaxprs
 from twinify_lite.dpsvi.rows import count_rows
 from twinify_lite.errors import PrivacyParameterError
 
@@ -111,7 +111,7 @@ def places(
     return feistel.permute(round_keys, jnp.minimum(place, sampler.rows - 1), sampler.rows), place < count
 
 
-def _fresh_words() -> UInt32[np.ndarray, "8"]:
+def _fresh_words(*_: Any) -> UInt32[np.ndarray, "8"]:
     return np.frombuffer(secrets.token_bytes(32), dtype="<u4")
 
 
@@ -132,9 +132,9 @@ def subsample_batchify_data(
     columns = jax.tree.map(jnp.asarray, data)
 
     def init(rng_key: Array | None = None) -> tuple[int, Array]:
-        del rng_key
-        # A callback, so that a compiled epoch draws anew each time it runs.
-        words = io_callback(_fresh_words, jax.ShapeDtypeStruct((8,), jnp.uint32), ordered=True)
+        # A callback, so that a compiled epoch draws anew each time it runs; `vmap` over `rng_key` is refused.
+        flags = [jaxprs.false_from(key) for key in jax.tree.leaves(rng_key)]
+        words = io_callback(_fresh_words, jax.ShapeDtypeStruct((8,), jnp.uint32), *flags, ordered=True)
         return rows // batch_size, rng.key_from_words(words)
 
     def get_batch(i: Any, state: Array) -> tuple[PyTree, ...]:

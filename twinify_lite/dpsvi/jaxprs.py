@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend import core
+from jaxtyping import Array
 
 # Calls whose body is ordinary equations: inlined, so that what happens inside is seen.
 _TRANSPARENT = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
@@ -77,3 +79,9 @@ def dependence(closed: core.ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
         outputs = [True] * len(eqn.outvars) if inner is None else dependence(inner, inputs)
         tainted.update(var for var, mark in zip(eqn.outvars, outputs, strict=True) if mark)
     return [is_tainted(atom) for atom in closed.jaxpr.outvars]
+
+
+def false_from(leaf: Array) -> Array:
+    """False, made of `leaf`: as the operand of an ordered callback it has `vmap` over `leaf` refused."""
+    words = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    return jnp.any(jnp.ravel(words)[:1] != 0) & False

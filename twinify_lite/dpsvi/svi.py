@@ -31,8 +31,8 @@ from twinify_lite.ledger import Receipt, Secrets
 
 _CHUNKS = 20
 _NO_LANES = (
-    "{} cannot run inside vmap, grad or a jit that does not see the state: several runs would share the noise of one. "
-    "Spend once for each run, and call run() outside."
+    "{} cannot run inside vmap, or inside a jit that does not see the state: several runs would share the noise of "
+    "one. Spend once for each run, and call run() outside."
 )
 
 
@@ -320,7 +320,7 @@ class DPSVI:
             return self._secrets
         # The keys come with the claim, and so they do not stand in the program, which can be dumped.
         shape = jax.ShapeDtypeStruct((2, 8), jnp.uint32)
-        words = io_callback(claim, shape, state.step, *map(_false, traced), ordered=True)
+        words = io_callback(claim, shape, state.step, *map(jaxprs.false_from, traced), ordered=True)
         return Secrets(*rng.key_from_words(words))
 
     def _refuse_lanes(self, state: DPSVIState, traced: bool) -> None:
@@ -332,7 +332,7 @@ class DPSVI:
         if isinstance(self.mechanism, NotPrivate):
             return
         if traced:
-            io_callback(lambda *_: None, None, *map(_false, jax.tree.leaves(state)), ordered=True)
+            io_callback(lambda *_: None, None, *map(jaxprs.false_from, jax.tree.leaves(state)), ordered=True)
         elif _traced(state):
             raise ReceiptError(_NO_LANES.format("A step"))
 
@@ -343,12 +343,6 @@ class DPSVI:
 
 def _traced(values: PyTree) -> list[Array]:
     return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.core.Tracer)]
-
-
-def _false(leaf: Array) -> Array:
-    """False, made of `leaf`."""
-    words = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-    return jnp.any(jnp.ravel(words)[:1] != 0) & False
 
 
 def _receipt(dp_scale: Receipt | NoiseScale | Any) -> Receipt:
