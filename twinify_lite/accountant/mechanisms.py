@@ -91,8 +91,8 @@ class Gaussian(Mechanism):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Laplace(Mechanism):
-    """Laplace noise; `scale` is relative to the L1 sensitivity under the ledger's relation."""
+class _Exponential(Mechanism):
+    """Noise whose log density falls by 1 in `scale`."""
 
     scale: float
     releases: int = 1
@@ -104,16 +104,13 @@ class Laplace(Mechanism):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace(Mechanism):
+class Laplace(_Exponential):
+    """Laplace noise; `scale` is relative to the L1 sensitivity under the ledger's relation."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace(_Exponential):
     """Integer noise with p(k) proportional to exp(-|k| / scale), on a count of sensitivity 1."""
-
-    scale: float
-    releases: int = 1
-
-    @property
-    def pure_epsilon(self) -> float | None:
-        """Releases over scale."""
-        return self.releases / self.scale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
