@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from fits import KEY, X, Y, seeded
 from numpyro import plate, sample
-from test_dpsvi import KEY, X, Y, seeded
 
 from twinify_lite.errors import ReceiptError
 

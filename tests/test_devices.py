@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
+from fits import logistic, mean_field
 from jax import export
 from numpyro import param, plate, sample
 from numpyro.infer import Trace_ELBO
@@ -18,17 +19,6 @@ from numpyro.optim import Adam
 import twinify_lite as tw
 from twinify_lite.dpsvi import step
 from twinify_lite.rng import key_from_words
-
-
-def logistic(xs, ys, N):
-    w = sample("w", dist.Normal(0, 4).expand([xs.shape[1]]).to_event(1))
-    with plate("batch", N, xs.shape[0]):
-        sample("ys", dist.Bernoulli(logits=xs @ w), obs=ys)
-
-
-def mean_field(xs, ys, N):
-    d = xs.shape[1]
-    sample("w", dist.Normal(param("loc", jnp.zeros(d)), jnp.exp(param("log_scale", jnp.zeros(d)))).to_event(1))
 
 
 def materialised(xs, ys, N):
@@ -91,7 +81,7 @@ def test_rows_sharded_over_four_devices_give_the_same_training():
         from numpyro.infer import Trace_ELBO
         from numpyro.optim import Adam
         import twinify_lite as tw
-        from test_devices import logistic, mean_field
+        from fits import logistic, mean_field
         assert len(jax.devices()) == 4
         generator = np.random.default_rng(0)
         xs = jnp.asarray(generator.normal(size=(1000, 3)), jnp.float32)
@@ -123,7 +113,7 @@ def test_double_precision_fits_like_single_precision():
         from numpyro.infer import Trace_ELBO
         from numpyro.optim import Adam
         import twinify_lite as tw
-        from test_devices import logistic, mean_field
+        from fits import logistic, mean_field
         for x64, kind, clip_norm in ((False, float, 1.0), (True, "f4", 1.0), (True, "f8", 1.0), (True, "f8", "auto")):
             jax.config.update("jax_enable_x64", x64)
             generator = np.random.default_rng(0)
