@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class TwinError(Exception):
     """Base of every error that this package raises on purpose. `exit_code` is what the command line returns."""
@@ -29,3 +31,16 @@ class AccountantDisagreement(TwinError):
 
 class ModelError(TwinError, ValueError):
     """The model or guide breaks the contract that one row is one person."""
+
+
+class TableError(TwinError, ValueError):
+    """A file or table that cannot be read or written. It names the file, the line or the column, never a cell."""
+
+
+class SchemaError(TwinError, ValueError):
+    """What the schema says is impossible, or does not fit the table."""
+
+    @classmethod
+    def listing(cls, problems: Iterable[str]) -> SchemaError:
+        """One error for all `problems`, a line each."""
+        return cls("\n".join(problems))
