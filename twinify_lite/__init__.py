@@ -6,6 +6,8 @@ Names are loaded when they are first used, so that importing the package costs n
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -13,6 +15,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "ApproximateDP": "twinify_lite.accountant",
     "BudgetExceeded": "twinify_lite.errors",
+    "Column": "twinify_lite.schema",
     "DPSVI": "twinify_lite.dpsvi",
     "DiscreteLaplace": "twinify_lite.accountant",
     "FixedSizeGaussian": "twinify_lite.accountant",
@@ -22,11 +25,20 @@ _EXPORTS = {
     "ModelError": "twinify_lite.errors",
     "NotPrivate": "twinify_lite.accountant",
     "PoissonGaussian": "twinify_lite.accountant",
+    "PrivateTable": "twinify_lite.table",
     "Relation": "twinify_lite.accountant",
+    "Schema": "twinify_lite.schema",
+    "SchemaError": "twinify_lite.errors",
+    "TableError": "twinify_lite.errors",
     "TwinError": "twinify_lite.errors",
     "approximate_sigma": "twinify_lite.dpsvi",
+    "decode": "twinify_lite.encode",
+    "discover": "twinify_lite.discover",
+    "encode": "twinify_lite.encode",
     "log_softmax_lookup": "twinify_lite.dpsvi",
+    "read_table": "twinify_lite.table",
     "subsample_batchify_data": "twinify_lite.dpsvi",
+    "write_table": "twinify_lite.table",
 }
 __all__ = sorted(_EXPORTS)
 
@@ -39,14 +51,37 @@ if TYPE_CHECKING:
     from twinify_lite.accountant import NotPrivate as NotPrivate
     from twinify_lite.accountant import PoissonGaussian as PoissonGaussian
     from twinify_lite.accountant import Relation as Relation
+    from twinify_lite.discover import discover as discover
     from twinify_lite.dpsvi import DPSVI as DPSVI
     from twinify_lite.dpsvi import approximate_sigma as approximate_sigma
     from twinify_lite.dpsvi import log_softmax_lookup as log_softmax_lookup
     from twinify_lite.dpsvi import subsample_batchify_data as subsample_batchify_data
+    from twinify_lite.encode import decode as decode
+    from twinify_lite.encode import encode as encode
     from twinify_lite.errors import BudgetExceeded as BudgetExceeded
     from twinify_lite.errors import ModelError as ModelError
+    from twinify_lite.errors import SchemaError as SchemaError
+    from twinify_lite.errors import TableError as TableError
     from twinify_lite.errors import TwinError as TwinError
     from twinify_lite.ledger import Ledger as Ledger
+    from twinify_lite.schema import Column as Column
+    from twinify_lite.schema import Schema as Schema
+    from twinify_lite.table import PrivateTable as PrivateTable
+    from twinify_lite.table import read_table as read_table
+    from twinify_lite.table import write_table as write_table
+
+
+class _Package(ModuleType):
+    """The package, in which `encode` and `discover` are functions, though modules of these names define them."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # After importing a submodule, Python sets it as an attribute of its package, over the function's head.
+        if _EXPORTS.get(name) == f"{__name__}.{name}" and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -142,6 +142,7 @@ class Ledger:
         self._used: set[int] = set()
         self._steps: dict[int, int] = {}
         self._next_delta: float | None = None
+        self._treated_as_public: list[str] = []
         self._lock = threading.Lock()
 
     @classmethod
@@ -176,6 +177,11 @@ class Ledger:
             if self._stages:
                 self._stages[-1].sealed = True
             self._next_delta = delta
+
+    def treat_as_public(self, what: str) -> None:
+        """Have the statement say that `what` is taken as public though nobody paid for it."""
+        if what not in self._treated_as_public:
+            self._treated_as_public.append(what)
 
     def spend(self, mechanism: Mechanism, what: str) -> Receipt:
         """Pay for `mechanism`, or raise `BudgetExceeded` with nothing recorded."""
@@ -239,6 +245,7 @@ class Ledger:
             spent_epsilon=epsilon,
             spent_delta=delta,
             stages=tuple(stages),
+            treated_as_public=tuple(self._treated_as_public),
         )
 
     def _why_not(self) -> str | None:

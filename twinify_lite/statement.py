@@ -33,11 +33,13 @@ class Statement:
     spent_epsilon: float
     spent_delta: float
     stages: tuple[dict[str, Any], ...]
+    treated_as_public: tuple[str, ...] = ()
 
     @property
     def public(self) -> tuple[str, ...]:
         """What the guarantee does not hide."""
-        return PUBLIC if self.relation is Relation.ADD_REMOVE else (ROW_COUNT, *PUBLIC)
+        row_count = () if self.relation is Relation.ADD_REMOVE else (ROW_COUNT,)
+        return (*row_count, *PUBLIC, *self.treated_as_public)
 
     @property
     def not_public(self) -> tuple[str, ...]:

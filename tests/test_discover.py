@@ -1,0 +1,247 @@
+"""Discovery: what the schema leaves open is found, and every look is paid for."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from tables import hospital
+
+from twinify_lite.accountant import Gaussian
+from twinify_lite.discover import discover, plan
+from twinify_lite.errors import PrivacyParameterError, SchemaError
+from twinify_lite.ledger import Ledger
+from twinify_lite.schema import Column, Schema
+
+NUMBER = {"kind": "number", "min": 0, "max": 1, "nullable": False}
+
+
+def found(frame, *columns, epsilon=1.0, share=0.1, seed=0, **ledger):
+    """Discover a DataFrame, with these columns declared."""
+    schema = Schema(columns) if columns else None
+    ledger = Ledger(epsilon, 1e-6, insecure_seed=seed, **ledger)
+    return discover(frame, schema, ledger=ledger, share=share), ledger
+
+
+@pytest.fixture(scope="module")
+def hospital_twin():
+    return found(hospital(60_000))
+
+
+def test_discovery_takes_at_most_a_tenth_of_the_budget_when_all_is_open(hospital_twin):
+    _, ledger = hospital_twin
+    epsilon, delta = ledger.spent
+    assert 0.09 < epsilon <= 0.1
+    assert 0 < delta <= 0.25e-6
+
+
+def test_the_row_count_is_a_stage_of_its_own_and_noisy(hospital_twin):
+    discovery, ledger = hospital_twin
+    assert [receipt.what for receipt in ledger.receipts if receipt.stage == 0] == ["row count"]
+    assert discovery.rows != 60_000
+    assert discovery.rows == pytest.approx(60_000, abs=1000)
+
+
+def test_every_receipt_is_used_and_all_noise_is_settled_in_one_stage(hospital_twin):
+    _, ledger = hospital_twin
+    assert {receipt.stage for receipt in ledger.receipts[1:]} == {1}
+    assert ledger._used == {id(receipt) for receipt in ledger.receipts}
+
+
+def test_the_result_is_a_complete_schema_in_the_order_of_the_table(hospital_twin):
+    discovery, _ = hospital_twin
+    assert discovery.schema.is_complete
+    assert list(discovery.schema) == list(hospital(1).columns)
+    assert Schema.from_toml(discovery.schema.to_toml()) == discovery.schema
+
+
+def test_ranges_of_numbers_and_dates_are_found(hospital_twin):
+    schema = hospital_twin[0].schema
+    for name, low, high, widest in (
+        ("age", 0, 99, 100),
+        ("sodium", 131, 149, 100),
+        ("income", 1000, 85_000, 200_000),
+        ("score", -2e-4, 2e-4, 2.1e-3),
+    ):
+        column = schema[name]
+        assert column.min <= low, name
+        assert column.max >= high, name
+        assert column.max - column.min <= widest, name
+    assert datetime.date(2008, 1, 1) <= schema["admitted"].min <= datetime.date(2010, 6, 1)
+    assert datetime.date(2020, 6, 1) <= schema["admitted"].max <= datetime.date(2030, 1, 1)
+    assert schema["born"].max >= datetime.date(2009, 1, 1)
+
+
+def test_zeros_codes_and_structural_texts_become_values_of_their_own(hospital_twin):
+    schema = hospital_twin[0].schema
+    assert schema["income"].kind == "integer"
+    assert "N" in schema["income"].special
+    assert 9999 in schema["visits"].special
+    assert schema["visits"].max < 100
+    assert 0 in (*schema["cost"].special, *schema["cost"].heaps)
+
+
+def test_missing_cells_are_found_where_they_are(hospital_twin):
+    schema = hospital_twin[0].schema
+    nullable = {name for name, column in schema.items() if column.nullable}
+    assert nullable == {"ward", "score"}
+
+
+def test_frequent_levels_are_found_and_the_rest_is_other(hospital_twin):
+    schema = hospital_twin[0].schema
+    assert set(schema["sex"].levels) == {"female", "male"}
+    assert set(schema["ward"].levels) == {"north", "south", "west"}
+    assert 20 <= len(schema["diagnosis"].levels) < 225
+    assert schema["diagnosis"].other == "other"
+
+
+def test_columns_that_cannot_be_modelled_are_left_out_and_the_user_is_told_what_to_declare(hospital_twin):
+    discovery, _ = hospital_twin
+    for name in ("patient", "note"):
+        assert discovery.schema[name].kind == "identifier"
+        assert any(f"Column {name!r}" in note and "levels" in note for note in discovery.notes)
+
+
+def test_the_user_is_told_how_many_columns_have_other_and_no_value(hospital_twin):
+    discovery, _ = hospital_twin
+    notes = " ".join(discovery.notes)
+    assert "rare to be found: 3" in notes
+    levels = [level for column in discovery.schema.columns for level in column.levels or ()]
+    assert not any(level in notes for level in levels)
+
+
+def test_levels_come_in_alphabetical_order_not_in_that_of_the_rows():
+    frame = pd.DataFrame({"c": ["z", "b", "a"] * 20_000, "x": ["9", "N", "Q"] * 20_000})
+    first = found(frame)[0].schema
+    second = found(frame.iloc[::-1].reset_index(drop=True))[0].schema
+    assert first["c"].levels == second["c"].levels == ("a", "b", "z")
+
+
+def test_a_complete_schema_and_a_declared_row_count_cost_nothing():
+    schema = Schema((Column(name="x", **NUMBER),), rows=100)
+    ledger = Ledger(1.0)
+    discovery = discover(pd.DataFrame({"x": np.linspace(0, 1, 100)}), schema, ledger=ledger)
+    assert ledger.spent == (0, 0)
+    assert discovery.rows == 100
+    assert discovery.schema["x"].max == 1
+
+
+def test_the_share_shrinks_as_more_is_declared():
+    ledger = Ledger(1.0)
+    open_columns = [Column(name=f"c{i}", kind="category") for i in range(10)]
+    closed = [Column(name=f"c{i}", kind="category", levels=("a",), nullable=False) for i in range(10)]
+    spent = []
+    for declared in range(10):
+        schema = Schema((*closed[:declared], *open_columns[declared:]))
+        budget = plan(schema, ledger, share=0.08)
+        spent.append(sum(noise**-2 for noise in budget.noise.values()))
+    assert all(np.diff(spent) < 0)
+    assert spent[9] < spent[0] / 8
+    nullable_only = Schema(tuple(column.replace(nullable=None) for column in closed))
+    assert sum(noise**-2 for noise in plan(nullable_only, ledger, share=0.08).noise.values()) < spent[0] / 8
+    assert not plan(Schema(tuple(closed)), ledger, share=0.08).noise
+
+
+def test_what_is_declared_stays_as_declared():
+    frame = pd.DataFrame({"x": np.random.default_rng(0).normal(5, 1, 50_000), "c": ["a", "b"] * 25_000})
+    declared = Column(name="x", kind="number", min=-100)
+    schema = found(frame, declared)[0].schema
+    assert schema["x"].min == -100
+    assert 8 <= schema["x"].max <= 20
+    assert schema["c"].levels == ("a", "b")
+
+
+@pytest.mark.parametrize("power", [-9, -6, -3, 0, 3, 6, 9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_bounds_are_robust_over_orders_of_magnitude_and_signs(power, sign):
+    values = sign * 10.0**power * np.random.default_rng(0).uniform(0.5, 1.5, 30_000)
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert column.min <= np.quantile(values, 0.02)
+    assert column.max >= np.quantile(values, 0.98)
+    assert column.max - column.min <= 5 * 10.0**power
+
+
+def test_outliers_do_not_stretch_the_range():
+    values = np.random.default_rng(0).normal(100, 10, 30_000)
+    values[:5] = [1e15, -1e15, 1e12, 1e9, 1e300]
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert -100 <= column.min <= 70
+    assert 130 <= column.max <= 1000
+
+
+def test_heavy_tails_and_both_signs():
+    values = np.random.default_rng(0).standard_t(1.5, 30_000) * 50
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert column.min <= np.quantile(values, 0.05)
+    assert column.max >= np.quantile(values, 0.95)
+    assert column.max - column.min <= 1e5
+
+
+def test_a_column_that_is_nearly_all_zero_still_has_a_range():
+    values = np.zeros(30_000)
+    values[:100] = 5.0
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert column.kind in ("number", "integer")
+    assert column.min < column.max
+
+
+def test_a_log_scale_gets_a_positive_range():
+    values = np.append(np.random.default_rng(0).lognormal(3, 2, 30_000), np.zeros(10_000))
+    column = found(pd.DataFrame({"x": values}), Column(name="x", kind="number", scale="log"))[0].schema["x"]
+    assert 0 < column.min < 5
+    assert column.max > 200
+    assert 0 in column.special
+
+
+def test_a_table_too_small_for_its_budget_finds_nothing_and_says_so():
+    frame = pd.DataFrame({"x": np.arange(20.0), "c": list("ab") * 10})
+    discovery, _ = found(frame)
+    assert [column.kind for column in discovery.schema.columns] == ["identifier", "identifier"]
+    assert len(discovery.notes) == 2
+
+
+def test_under_substitution_the_row_count_is_public_and_noise_is_larger():
+    frame = pd.DataFrame({"c": ["a", "b"] * 30_000})
+    discovery, ledger = found(frame, relation="substitute")
+    assert discovery.rows == 60_000
+    assert discovery.schema["c"].levels == ("a", "b")
+    assert ledger.spent[0] <= 0.1
+    assert {type(receipt.mechanism).__name__ for receipt in ledger.receipts} == {"Gaussian", "ApproximateDP"}
+
+
+def test_without_privacy_everything_is_found_exactly():
+    frame = pd.DataFrame({"c": ["a", "b", "c"], "x": [1.5, 2.5, None]})
+    ledger = Ledger.without_privacy()
+    discovery = discover(frame, ledger=ledger)
+    assert discovery.rows == 3
+    assert discovery.schema["c"].levels == ("a", "b", "c")
+    assert discovery.schema["x"].nullable
+    assert not ledger.statement().private
+
+
+def test_peeked_values_are_refused_before_anything_is_spent():
+    frame = pd.DataFrame({"x": [0.5, 1.0]})
+    ledger = Ledger(1.0)
+    with pytest.raises(SchemaError, match="--accept x"):
+        discover(frame, Schema.draft(pa.Table.from_pandas(frame), peek=True), ledger=ledger)
+    assert ledger.receipts == ()
+
+
+@pytest.mark.parametrize("share", [0, -1, 1.5])
+def test_a_share_outside_its_range_is_refused(share):
+    with pytest.raises(PrivacyParameterError, match="share"):
+        discover(pd.DataFrame({"x": [1.0]}), ledger=Ledger(1.0), share=share)
+
+
+def test_the_statement_says_that_guessed_kinds_count_as_public(hospital_twin):
+    _, ledger = hospital_twin
+    assert "guessed" in str(ledger.statement())
+    assert any("guessed" in line for line in ledger.statement().to_json()["public"])
+
+
+def test_a_plan_made_for_less_of_the_budget_has_more_noise():
+    schema = Schema((Column(name="c", kind="category"),))
+    small, large = (plan(schema, Ledger(1.0), share=share).noise["values"] for share in (0.01, 0.1))
+    assert small > 5 * large
+    assert Gaussian(noise_multiplier=large).noise_multiplier == large

@@ -1,0 +1,496 @@
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from columns import Case, cases, tables
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinify_lite.encode import decode, encode, layout
+from twinify_lite.errors import SchemaError
+from twinify_lite.schema import Column, Schema
+
+settings.register_profile("encode", deadline=None, max_examples=150, derandomize=True)
+PROFILE = settings.get_profile("encode")
+VIEWS = pytest.mark.parametrize("view", ["continuous", "discrete"])
+
+
+def single(case: Case) -> tuple[Schema, pa.Table]:
+    return Schema((case.column,)), pa.table({case.column.name: case.array})
+
+
+def same(left, right):
+    assert left.keys() == right.keys()
+    for name in left:
+        assert left[name].dtype == right[name].dtype, name
+        np.testing.assert_array_equal(left[name], right[name], name)
+
+
+def close(found, wanted, tolerance):
+    if isinstance(wanted, float | int) and isinstance(found, float):
+        return abs(found - wanted) <= tolerance
+    return found == wanted and type(found) is type(wanted)
+
+
+# -- there and back ---------------------------------------------------------------------------------------------------
+
+
+@settings(PROFILE, max_examples=600)
+@given(cases())
+def test_what_is_decoded_is_what_was_encoded_up_to_the_declared_resolution(case):
+    schema, table = single(case)
+    back = decode(schema, encode(schema, table))[case.column.name]
+    for found, wanted in zip(back.to_pylist(), case.expected, strict=True):
+        assert close(found, wanted, case.tolerance), (found, wanted)
+    if case.column.dtype is not None and not pa.types.is_dictionary(case.array.type):
+        assert back.type == case.array.type
+
+
+@VIEWS
+@settings(PROFILE, max_examples=300)
+@given(cases(), st.integers(1, 70))
+def test_encoding_what_was_decoded_changes_nothing(view, case, bins):
+    schema, table = single(case)
+    arrays = encode(schema, table, view=view, bins=bins)
+    same(encode(schema, decode(schema, arrays, view=view, bins=bins), view=view, bins=bins), arrays)
+
+
+@settings(PROFILE, max_examples=600)
+@given(cases(st.just(1)), st.integers(1, 300), st.none() | st.integers(0, 9))
+def test_every_code_of_every_column_comes_back_from_every_draw(case, bins, seed):
+    schema, _ = single(case)
+    plan = layout(case.column, bins)
+    codes = {case.column.name: np.repeat(np.arange(plan.size), 3).astype(plan.dtype)}
+    rng = None if seed is None else np.random.default_rng(seed)
+    same(encode(schema, decode(schema, codes, view="discrete", bins=bins, rng=rng), view="discrete", bins=bins), codes)
+
+
+@settings(PROFILE)
+@given(cases(), st.integers(1, 70), st.integers(0, 9))
+def test_a_discrete_value_stays_in_its_bin_and_all_else_is_exact(case, bins, seed):
+    schema, table = single(case)
+    plan = layout(case.column, bins)
+    arrays = encode(schema, table, view="discrete", bins=bins)
+    (codes,) = arrays.values()
+    assert codes.dtype == np.min_scalar_type(plan.size - 1)
+    assert codes.max() < plan.size
+    back = decode(schema, arrays, view="discrete", bins=bins, rng=np.random.default_rng(seed)).column(0).to_pylist()
+    for code, found, wanted in zip(codes, back, case.expected, strict=True):
+        if case.column.is_levelled or code >= plan.bins:
+            assert close(found, wanted, 0)
+
+
+@settings(PROFILE, max_examples=60)
+@given(tables(), st.randoms())
+def test_a_table_keeps_the_order_of_its_columns_and_leaves_out_what_it_must(made, random):
+    columns = [case.column.replace(name=f"c{i}") for i, case in enumerate(made)]
+    columns += [Column(name="id", kind="identifier"), Column(name="key", kind="identifier", sample="surrogate")]
+    columns += [Column(name="one", kind="constant", value="1")]
+    random.shuffle(columns)
+    rows = len(made[0].array)
+    data = {f"c{i}": case.array for i, case in enumerate(made)}
+    data |= {"one": pa.array(["1"] * rows), "id": pa.array(["x"] * rows), "key": pa.array(["y"] * rows)}
+    schema = Schema(columns)
+    back = decode(schema, encode(schema, pa.table(data)), first=100)
+    assert back.column_names == [column.name for column in columns if column.name != "id"]
+    assert back["key"].to_pylist() == [str(101 + row) for row in range(rows)]
+    assert back["one"].to_pylist() == ["1"] * rows
+    for i, case in enumerate(made):
+        assert all(map(close, back[f"c{i}"].to_pylist(), case.expected, [case.tolerance] * rows))
+
+
+@settings(PROFILE, max_examples=60)
+@given(tables())
+def test_a_table_from_pandas_comes_back_as_the_same_frame(made):
+    pd = pytest.importorskip("pandas")
+    from twinify_lite.table import PrivateTable
+
+    kept = [
+        case for case in made if case.column.dtype in ("double", "categorical", "timestamp[ns]") and not case.tolerance
+    ]
+    if not kept:
+        return
+    frame = pa.table({f"c{i}": case.array for i, case in enumerate(kept)}).to_pandas()
+    schema = Schema([case.column.replace(name=f"c{i}") for i, case in enumerate(kept)])
+    back = decode(schema, encode(schema, PrivateTable(frame))).to_pandas()
+    for name in frame:
+        assert back[name].dtype == frame[name].dtype or isinstance(frame[name].dtype, pd.CategoricalDtype)
+        assert back[name].astype(object).where(back[name].notna(), None).tolist() == (
+            frame[name].astype(object).where(frame[name].notna(), None).tolist()
+        )
+
+
+# -- models are not exact ---------------------------------------------------------------------------------------------
+
+
+@settings(PROFILE)
+@given(cases(st.just(1)), st.lists(st.floats(-9, 9) | st.sampled_from([np.nan, np.inf, -np.inf]), min_size=1))
+def test_any_float_decodes_to_a_value_in_the_range_or_to_missing(case, places):
+    if not case.column.is_ranged:
+        return
+    schema, _ = single(case)
+    arrays = {"x": np.array(places), "x:state": np.zeros(len(places), np.uint8)}
+    again = encode(schema, decode(schema, arrays))
+    missing = np.isnan(places) & bool(case.column.nullable)
+    if "x:state" in again:
+        np.testing.assert_array_equal(again["x:state"] == len(case.column.special) + 1, missing)
+    assert np.isfinite(again["x"]).all()
+    assert (np.abs(again["x"]) <= 1).all()
+    low, high = (again["x"][np.array(places) == end] for end in (-np.inf, np.inf))
+    assert (low == -1).all() or case.tolerance
+    assert (high == 1).all() or case.tolerance
+
+
+def integer(**more):
+    return Column(**{"name": "x", "kind": "integer", "min": 0, "max": 100, "nullable": True, **more})
+
+
+def of(column, cells, **more):
+    return encode(Schema((column,)), pa.table({column.name: cells}), **more)
+
+
+def back(column, arrays, **more):
+    return decode(Schema((column,)), arrays, **more)[column.name].to_pylist()
+
+
+def test_codes_and_states_beyond_the_last_are_clamped():
+    column = integer(special=(-1,))
+    assert back(column, {"x": np.zeros(3), "x:state": np.array([0, 1, 7])}) == [50, -1, None]
+    level = Column(name="x", kind="category", levels=("a", "b"), nullable=False)
+    assert back(level, {"x": np.array([-1, 0, 9])}) == ["a", "a", "b"]
+
+
+def test_what_is_outside_the_bounds_is_clamped_to_them():
+    assert back(integer(), of(integer(), ["-5", "7", "1000", "99999999999999999999"])) == [0, 7, 100, None]
+    number = Column(name="x", kind="number", min=-1.5, max=2.5, nullable=False)
+    assert back(number, of(number, [-1e300, 1e300])) == [-1.5, 2.5]
+    codes = of(number, [-1e300, 1e300], view="discrete", bins=4)["x"]
+    assert codes.tolist() == [0, 3]
+
+
+def test_the_place_of_a_cell_without_a_value_is_zero():
+    arrays = of(integer(special=(-1,)), ["100", "-1", None, "junk", "0"])
+    assert arrays["x"].tolist() == [1, 0, 0, 0, -1]
+    assert arrays["x:state"].tolist() == [0, 1, 2, 2, 0]
+
+
+# -- what stands for missing ------------------------------------------------------------------------------------------
+
+
+@VIEWS
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        (integer(nullable=False), 50),
+        (integer(nullable=False, heaps=(40, 0)), 40),
+        (integer(nullable=False, special=(50,)), 51),
+        (integer(nullable=False, min=49, max=50, special=(50,)), 49),
+        (Column(name="x", kind="number", min=0, max=1, nullable=False), 0.5),
+        (Column(name="x", kind="number", min=0.01, max=100, nullable=False, scale="log", decimals=2), 1.0),
+        (Column(name="x", kind="category", levels=("a", "b"), nullable=False), "a"),
+        (Column(name="x", kind="category", levels=("a", "b"), other="rest", nullable=False), "rest"),
+        (Column(name="x", kind="boolean", nullable=False), "false"),
+        (
+            Column(
+                name="x", kind="datetime", min=datetime.date(2000, 1, 1), max=datetime.date(2000, 1, 3), nullable=False
+            ),
+            datetime.date(2000, 1, 2),
+        ),
+    ],
+)
+def test_missing_where_nothing_may_be_missing_becomes_the_fallback(view, column, wanted):
+    arrays = of(column, pa.array([None, ""]), view=view)
+    found = back(column, arrays, view=view)
+    if view == "continuous" or column.is_levelled:
+        assert found == [wanted] * 2
+    else:
+        wanted = {"x": pa.array([wanted] * 2)}
+        same(encode(Schema((column,)), pa.table(wanted), view=view), arrays)
+
+
+def test_a_number_that_is_not_finite_is_missing():
+    column = Column(name="x", kind="number", min=0, max=1, nullable=True)
+    for arrow in (pa.float32(), pa.float64(), pa.float16()):
+        cells = pa.array(np.array([np.nan, np.inf, -np.inf, 1], arrow.to_pandas_dtype()))
+        assert of(column, cells)["x:state"].tolist() == [1, 1, 1, 0]
+    assert of(column, ["NaN", "inf", "-Infinity", "0.5"])["x:state"].tolist() == [1, 1, 1, 0]
+    level = Column(name="x", kind="category", levels=("1",), other="rest", nullable=True)
+    assert of(level, [np.nan, 1.0, 2.0])["x"].tolist() == [2, 0, 1]
+
+
+# -- the discrete layout ----------------------------------------------------------------------------------------------
+
+
+def test_codes_are_bins_then_heaps_then_special_values_then_missing():
+    column = integer(heaps=(40, 0), special=("N", -1))
+    plan = layout(column, 10)
+    assert (plan.bins, plan.heaps.tolist(), plan.specials, plan.missing, plan.size) == (10, [0, 40], 2, 14, 15)
+    assert plan.edges.tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 101]
+    cells = ["1", "40", "0", "N", "-1", None, "41", "100"]
+    assert of(column, cells, view="discrete", bins={"x": 10})["x"].tolist() == [0, 11, 10, 12, 13, 14, 4, 9]
+
+
+def test_a_bin_for_each_step_where_these_are_few_and_then_none_for_heaps():
+    plan = layout(integer(min=1, max=5, heaps=(3,)), 5)
+    assert (plan.bins, plan.edges.tolist(), plan.heaps.tolist()) == (5, [1, 2, 3, 4, 5, 6], [])
+
+
+def test_edges_lie_on_the_grid_of_the_decimals():
+    column = Column(name="x", kind="number", min=0, max=0.7, decimals=1, nullable=False)
+    np.testing.assert_array_equal(layout(column, 4).edges, [0, 0.2, 0.4, 0.6, 0.8])
+
+
+def test_edges_of_a_log_scale_grow_and_hold_a_step_each():
+    edges = layout(integer(min=1, max=10**6, scale="log"), 20).edges
+    ratios = edges[1:] / edges[:-1]
+    assert (np.diff(edges) >= 1).all()
+    assert ratios[-5:] == pytest.approx(ratios[-1], rel=1e-3)
+    free = Column(name="x", kind="number", min=1e-3, max=1e3, scale="log", nullable=False)
+    np.testing.assert_allclose(layout(free, 6).edges, [1e-3, 1e-2, 1e-1, 1, 10, 100, 1000])
+
+
+def test_no_bin_is_left_to_heaps_alone():
+    column = integer(min=0, max=9, heaps=(0, 1, 4, 5, 8, 9))
+    plan = layout(column, 5)
+    assert plan.edges.tolist() == [0, 6, 10]  # of the bins 01 23 45 67 89, those of heaps join the ones before
+    drawn = back(column, {"x": np.repeat([0, 1], 100)}, view="discrete", bins=5, rng=np.random.default_rng(0))
+    assert set(drawn[:100]) == {2, 3}
+    assert set(drawn[100:]) == {6, 7}
+
+
+@pytest.mark.parametrize("bins", [1, 3, 20])
+@pytest.mark.parametrize("seed", [None, 0])
+@pytest.mark.parametrize(
+    "column",
+    [
+        integer(min=0, max=9, special=(5, 0, 99), heaps=(7,)),
+        Column(name="x", kind="number", min=0, max=1, decimals=1, special=(0.5, 0.3), heaps=(0.52, 0.1), nullable=True),
+        Column(name="x", kind="number", min=0, max=1, special=(0.5, 0.25), heaps=(0.75,), nullable=False),
+    ],
+)
+def test_no_draw_hits_a_special_value_that_lies_within_the_range(column, bins, seed):
+    plan = layout(column, bins)
+    codes = {"x": np.repeat(np.arange(plan.size), 50).astype(plan.dtype)}
+    rng = None if seed is None else np.random.default_rng(seed)
+    schema = Schema((column,))
+    same(encode(schema, decode(schema, codes, view="discrete", bins=bins, rng=rng), view="discrete", bins=bins), codes)
+
+
+def test_without_a_generator_a_bin_gives_its_middle():
+    assert back(integer(max=99), {"x": np.array([0, 9])}, view="discrete", bins=10) == [4, 94]
+    number = Column(name="x", kind="number", min=0, max=10, nullable=False)
+    assert back(number, {"x": np.array([0, 9])}, view="discrete", bins=10) == [0.5, 9.5]
+
+
+def test_a_draw_is_uniform_over_the_steps_of_its_bin_that_are_no_heaps():
+    column = integer(min=0, max=99, heaps=(3, 4, 17), nullable=False)
+    codes = {"x": np.zeros(30_000, np.uint8)}
+    drawn = np.array(back(column, codes, view="discrete", bins=5, rng=np.random.default_rng(1)))
+    counts = np.bincount(drawn, minlength=20)
+    assert len(counts) == 20
+    assert (counts[[3, 4, 17]] == 0).all()
+    expected = 30_000 / 17
+    assert np.abs(np.delete(counts, [3, 4, 17]) - expected).max() < 5 * expected**0.5
+
+
+def test_a_free_number_is_drawn_uniformly_and_never_equals_a_heap():
+    column = Column(name="x", kind="number", min=0, max=1, heaps=(0.25, 0.75), nullable=False)
+    assert back(column, {"x": np.array([0, 1])}, view="discrete", bins=2) != [0.25, 0.75]  # the middles are heaps
+    codes = {"x": np.zeros(20_000, np.uint8)}
+    drawn = np.array(back(column, codes, view="discrete", bins=2, rng=np.random.default_rng(1)))
+    assert drawn.max() < 0.5
+    assert np.abs(np.histogram(drawn, 10, (0, 0.5))[0] - 2_000).max() < 5 * 2_000**0.5
+
+
+def test_one_bin_over_all_whole_numbers_of_64_bits():
+    column = integer(min=-(2**63), max=2**63 - 1)
+    rng = np.random.default_rng(0)
+    for bins in (1, 2, 1000):
+        plan = layout(column, bins)
+        codes = {"x": np.arange(plan.size).astype(plan.dtype)}
+        schema = Schema((column,))
+        same(
+            encode(schema, decode(schema, codes, view="discrete", bins=bins, rng=rng), view="discrete", bins=bins),
+            codes,
+        )
+
+
+# -- compact arrays ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        (integer(max=2**22 - 1), np.float32),
+        (integer(max=2**22), np.float64),
+        (Column(name="x", kind="number", min=0, max=1, nullable=False), np.float32),
+        (Column(name="x", kind="number", min=0, max=1, decimals=9, nullable=False), np.float64),
+        (integer(min=1, max=10**4, scale="log"), np.float32),
+        (integer(min=1, max=10**7, scale="log"), np.float64),
+    ],
+)
+def test_a_place_is_a_float32_where_the_resolution_survives_it(column, dtype):
+    assert of(column, ["1"])["x"].dtype == dtype
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(254, np.uint8), (255, np.uint8), (256, np.uint16), (65536, np.uint32)])
+def test_codes_have_the_shortest_type_with_room_for_missing(count, dtype):
+    column = Column(name="x", kind="category", levels=tuple(map(str, range(count))), nullable=True)
+    for view in ("continuous", "discrete"):
+        arrays = of(column, ["0", None], view=view)
+        assert arrays["x"].dtype == dtype
+        assert arrays["x"].tolist() == [0, count]
+
+
+def test_every_step_up_to_2_to_the_52_is_exact():
+    column = integer(min=-(2**51), max=2**51, nullable=False)
+    ends = np.array([0, 1, 2, 3, 1000, 2**50, 2**51 - 1, 2**51])
+    cells = np.concatenate([-ends, ends])
+    assert back(column, of(column, cells)) == cells.tolist()
+
+
+# -- constants and identifiers ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "wanted", "arrow"),
+    [
+        ("ÅÄ", None, "ÅÄ", pa.string()),
+        (5, None, 5, pa.int64()),
+        (5, "int8", 5, pa.int8()),
+        (True, "bool", True, pa.bool_()),
+        (datetime.date(1899, 1, 1), "date32", datetime.date(1899, 1, 1), pa.date32()),
+        (2.5, "double", 2.5, pa.float64()),
+        ("x", "int8", "x", pa.string()),
+        ("a", "categorical", "a", pa.dictionary(pa.int32(), pa.string())),
+        (decimal.Decimal("1.5").__float__(), "decimal(5,2)", decimal.Decimal("1.50"), pa.decimal128(5, 2)),
+    ],
+)
+def test_a_constant_is_in_every_row_in_its_own_type(value, dtype, wanted, arrow):
+    schema = Schema((integer(nullable=False), Column(name="k", kind="constant", value=value, dtype=dtype)))
+    column = decode(schema, {"x": np.zeros(3)})["k"]
+    assert column.to_pylist() == [wanted] * 3
+    assert column.type == arrow
+
+
+@pytest.mark.parametrize(
+    ("pattern", "dtype", "wanted"), [("P{:03d}", None, "P008"), ("{}", "int64", 8), ("P{}", "int64", "P8")]
+)
+def test_a_surrogate_counts_on_from_the_rows_before(pattern, dtype, wanted):
+    column = Column(name="k", kind="identifier", sample="surrogate", pattern=pattern, dtype=dtype)
+    assert decode(Schema((integer(nullable=False), column)), {"x": np.zeros(1)}, first=7)["k"].to_pylist() == [wanted]
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_an_open_schema_is_refused_with_all_its_open_columns():
+    schema = Schema((Column(name="age", kind="integer"), Column(name="sex", kind="category", nullable=False)))
+    with pytest.raises(SchemaError, match=r"(?s)'age' leaves min, max.*'sex' leaves levels open.*discover"):
+        encode(schema, pa.table({"age": ["1"], "sex": ["f"]}))
+
+
+def test_columns_of_the_schema_and_the_table_must_agree():
+    with pytest.raises(SchemaError) as caught:
+        encode(Schema((integer(name="height"), integer(name="zip"))), pa.table({"heigth": ["1"], "name": ["a"]}))
+    message = str(caught.value)
+    assert "no column 'height'. Did you mean 'heigth'?" in message
+    assert "no column 'zip'. Delete [columns.zip]" in message
+    assert "[columns.name]" in message
+    assert 'kind = "identifier"' in message
+
+
+def test_a_column_with_the_name_of_a_state_is_refused():
+    schema = Schema((integer(name="age"), integer(name="age:state")))
+    with pytest.raises(SchemaError, match="Rename"):
+        encode(schema, pa.table({"age": ["1"], "age:state": ["1"]}))
+
+
+def test_arrays_that_lack_a_column_or_differ_in_length_are_refused():
+    schema = Schema((integer(), integer(name="y", nullable=False)))
+    with pytest.raises(SchemaError, match="'x:state'"):
+        decode(schema, {"x": np.zeros(2), "y": np.zeros(2)})
+    with pytest.raises(SchemaError, match="length"):
+        decode(schema, {"x": np.zeros(2), "x:state": np.zeros(2), "y": np.zeros(3)})
+    with pytest.raises(ValueError, match="'discrete'"):
+        decode(schema, {}, view="discreet")
+    with pytest.raises(ValueError, match="at least one bin"):
+        of(integer(), ["1"], view="discrete", bins=0)
+
+
+SECRET = "Quetzalcoatl"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        integer(),
+        Column(name="x", kind="number", min=0, max=1, nullable=True),
+        Column(name="x", kind="category", levels=("a",), nullable=True),
+        Column(name="x", kind="boolean", nullable=True),
+        Column(name="x", kind="datetime", min=datetime.date(2000, 1, 1), max=datetime.date(2001, 1, 1), nullable=True),
+    ],
+    ids=lambda column: column.kind,
+)
+@pytest.mark.parametrize("wrap", [pa.array, lambda cells: pa.array(cells).dictionary_encode()])
+def test_an_error_about_cells_that_do_not_fit_quotes_none_of_them(column, wrap):
+    with pytest.raises(SchemaError, match="most of its cells are not") as caught:
+        of(column, wrap([SECRET, SECRET + "2"]))
+    error = caught.value
+    while error is not None:
+        assert SECRET not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_cells_that_no_kind_can_read_are_refused_by_their_type():
+    with pytest.raises(SchemaError, match="list<"):
+        of(integer(), pa.array([[1], [2]]))
+    with pytest.raises(SchemaError, match="binary"):
+        of(integer(), pa.array([b"\xff"]))
+
+
+# -- with the other parts ---------------------------------------------------------------------------------------------
+
+
+def test_a_csv_file_with_decimal_commas_comes_back_as_it_was(tmp_path):
+    from twinify_lite.table import read_table
+
+    (tmp_path / "t.csv").write_text("price;day;age\n1,50;01.02.1899;7\nN;;\n20,25;29.02.2024;40\n")
+    price = Column(name="price", kind="number", min=0, max=100, decimals=2, special=("N",), nullable=False)
+    day = Column(
+        name="day",
+        kind="datetime",
+        min=datetime.date(1850, 1, 1),
+        max=datetime.date(2050, 1, 1),
+        format="%d.%m.%Y",
+        nullable=True,
+    )
+    schema = Schema((price, day, integer(name="age")))
+    table = read_table(tmp_path / "t.csv", decimal=",")
+    back = decode(schema, encode(schema, table), decimal=table.style.decimal)
+    assert back.to_pydict() == {
+        "price": ["1,50", "N", "20,25"],
+        "day": ["01.02.1899", None, "29.02.2024"],
+        "age": [7, None, 40],
+    }
+
+
+@VIEWS
+def test_constraints_hold_in_what_is_decoded(view):
+    from twinify_lite.constraints import Constraint
+
+    columns = [integer(name=name, nullable=False) for name in ("low", "high")]
+    schema = Schema(columns, constraints=(Constraint.parse("low <= high"),))
+    arrays = encode(Schema(columns), pa.table({"low": ["90", "1"], "high": ["5", "60"]}), view=view, bins=200)
+    assert decode(schema, arrays, view=view, bins=200).to_pydict() == {"low": [5, 1], "high": [90, 60]}
+
+
+def test_an_enforcer_that_is_given_is_the_one_that_is_asked():
+    class Forgetful:
+        def apply(self, cells):
+            return {name: column._replace(value=column.value * 0) for name, column in cells.items()}
+
+    schema = Schema((integer(nullable=False),))
+    assert decode(schema, {"x": np.ones(2)}, enforcer=Forgetful())["x"].to_pylist() == [0, 0]

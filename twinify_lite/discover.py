@@ -1,0 +1,181 @@
+"""What the schema leaves open, estimated privately: the row count, ranges, levels, missing and special values.
+
+The row count is a stage of its own, because plans are made with it. Everything else is a few noisy tallies over all
+open columns at once (`votes`), paid for before the first of them is made:
+
+    values        each row votes for its value in every open column: frequent levels, heaps, special and missing values
+    rare values   rows vote again, for what was not found; most have one or two votes left, which weigh the more
+    magnitudes    for the order of magnitude of every number that is not a heap
+    closer, closest   for a sixteenth of the range, twice, where the numbers fill a narrow range far from zero
+
+What is found is a complete `Schema`; all of it is post-processing of the tallies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from twinify_lite import accountant
+from twinify_lite.accountant import ApproximateDP, DiscreteLaplace, Gaussian, NotPrivate, Relation
+from twinify_lite.completion import complete
+from twinify_lite.draft import fill
+from twinify_lite.errors import PrivacyParameterError
+from twinify_lite.exact import Bits, discrete_laplace
+from twinify_lite.findings import find_ranges, find_values, look_at
+from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.schema import Column, Schema
+from twinify_lite.table import PrivateTable, read_table
+from twinify_lite.votes import Noise, selection_cost
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+#: The share of a ledger's epsilon that discovery takes when all is open.
+SHARE = 0.1
+# Of that, for the number of rows.
+_ROWS = 0.2
+# Of the ledger's delta: for discovery, and of that for showing values that nobody knew.
+_DELTA, _SELECTION = 0.25, 0.4
+# How the tallies divide the rest: parts of 1 / noise^2.
+_PARTS = {"values": 0.2, "rare values": 0.45, "magnitudes": 0.2, "closer": 0.075, "closest": 0.075}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """A complete schema, the noisy number of rows, and what the user should know, in sentences."""
+
+    schema: Schema
+    rows: int
+    notes: tuple[str, ...]
+
+
+def discover(
+    table: PrivateTable | pd.DataFrame | pa.Table | str,
+    schema: Schema | None = None,
+    *,
+    ledger: Ledger,
+    share: float = SHARE,
+) -> Discovery:
+    """Complete `schema` from the privacy budget: what it declares is free, what it leaves open is paid for.
+
+    Formal guarantee: takes at most `share` of the ledger's epsilon and a quarter of its delta, less the more is
+    declared, and nothing if nothing is open. Everything in the result is computed from what was paid for.
+    """
+    if not 0 < share <= 1:
+        raise PrivacyParameterError("share must lie in (0, 1]: the part of epsilon that discovery may take.")
+    table = read_table(table)
+    schema = fill(schema, table)
+    schema.require_public()
+    if schema.guessed:
+        ledger.treat_as_public("the kinds of columns, guessed from their cells by a rule that no single row can flip")
+    rows = count_rows(table, schema, ledger, share=_ROWS * share)
+    budget = plan(schema, ledger, share=(1 - _ROWS) * share)
+    return run(table, schema, budget.pay(ledger), rows=rows)
+
+
+def count_rows(table: PrivateTable, schema: Schema, ledger: Ledger, *, share: float) -> int:
+    """The number of rows: declared, public where rows are replaced, or else noisy, as a stage of its own."""
+    if schema.rows is not None:
+        return schema.rows
+    count = table.reveal().num_rows
+    if ledger.relation is Relation.SUBSTITUTE:
+        return count
+    if math.isinf(ledger.epsilon):
+        ledger.spend(NotPrivate(), "row count").redeem(NotPrivate)
+        return count
+    receipt = ledger.spend(DiscreteLaplace(scale=1 / (share * ledger.epsilon)), "row count")
+    noise = discrete_laplace(Bits(receipt.redeem(DiscreteLaplace).noise), receipt.mechanism.scale)
+    return max(1, count + noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which tallies are made and with how much noise: settled before any of them is seen. It holds nothing private."""
+
+    noise: Mapping[str, float]
+    delta: float
+    selection: float
+
+    def pay(self, ledger: Ledger) -> Payment:
+        """Spend all of the plan in one stage with its own delta."""
+        if not self.noise:
+            return Payment()
+        if math.isinf(ledger.epsilon):
+            return Payment({what: ledger.spend(NotPrivate(), what) for what in self.noise})
+        ledger.open_stage(delta=self.delta)
+        receipts = {what: ledger.spend(Gaussian(noise_multiplier=noise), what) for what, noise in self.noise.items()}
+        cost = selection_cost(ledger.relation, self.selection)
+        receipts["new values"] = ledger.spend(cost, "new values")
+        return Payment(receipts, self.selection)
+
+
+@dataclass(frozen=True)
+class Payment:
+    """The receipts of a plan. `selection` is what was paid for showing values that nobody knew, in probability."""
+
+    receipts: Mapping[str, Receipt] = field(default_factory=dict)
+    selection: float = 0.0
+
+    def noise(self, what: str) -> Noise:
+        """The noise of one tally; its receipt is used up by this."""
+        return Noise.of(self.receipts[what])
+
+    def claim_selection(self) -> float:
+        """The chance that is paid for; its receipt is used up by this."""
+        if "new values" in self.receipts:
+            self.receipts["new values"].redeem(ApproximateDP)
+        return self.selection
+
+
+def plan(schema: Schema, ledger: Ledger, *, share: float) -> Plan:
+    """Divide `share` of epsilon among the tallies that `schema` needs; columns that are declared lower the whole.
+
+    The noise of a vote stays about the same when fewer columns are open, so epsilon falls with the root of their share.
+    """
+    delta = _DELTA * ledger.delta
+    selection = _SELECTION * delta / (1 if ledger.relation is Relation.ADD_REMOVE else 2)
+    needed = _needed(schema)
+    if not needed or math.isinf(ledger.epsilon):
+        return Plan(noise=dict.fromkeys(needed, 0.0), delta=delta, selection=selection)
+    whole = sum(_PARTS[what] for what in needed)
+    openness = sum(map(_openness, schema.modelled)) / len(schema.modelled)
+    one = accountant.calibrate(
+        Gaussian(noise_multiplier=1.0),
+        free="noise_multiplier",
+        epsilon=share * ledger.epsilon * math.sqrt(openness),
+        delta=delta,
+        beside=(selection_cost(ledger.relation, selection),),
+        relation=ledger.relation,
+    )
+    # Several Gaussian releases are as private as one whose noise^-2 is the sum of theirs.
+    noise = {what: one.noise_multiplier * math.sqrt(whole / _PARTS[what]) for what in needed}
+    return Plan(noise=noise, delta=delta, selection=selection)
+
+
+def _needed(schema: Schema) -> list[str]:
+    open_columns = [column for column in schema.modelled if column.open]
+    needed = ["values", "rare values"] if open_columns else []
+    if any({"min", "max"} & set(column.open) for column in open_columns):
+        needed += ["magnitudes", "closer", "closest"]
+    return needed
+
+
+def _openness(column: Column) -> float:
+    if column.open == ("nullable",):
+        return 0.1
+    return 1.0 if column.open else 0.0
+
+
+def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> Discovery:
+    """Make the tallies that `payment` paid for, and complete `schema` with what they show."""
+    if not payment.receipts:
+        return Discovery(schema=schema, rows=rows, notes=())
+    looks = [look_at(column, table) for column in schema.modelled if column.open]
+    find_values(looks, payment)
+    find_ranges([look for look in looks if look.seeks_range], payment)
+    schema, notes = complete(schema, looks)
+    return Discovery(schema=schema, rows=rows, notes=notes)

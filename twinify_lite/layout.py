@@ -1,0 +1,149 @@
+"""The codes of the discrete view: the bins of a column first, then its heaps, its special values, and missing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from twinify_lite.axis import Axis, axis, points, specials_within, unrank
+from twinify_lite.cells import MISSING, VALUE, Cells, stored
+from twinify_lite.schema import Column
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Layout:
+    """What the codes of one column mean: bin i holds edges[i] <= value < edges[i + 1].
+
+    `edges` and `heaps` are on the scale of `Cells.value`; heaps ascend, as their codes do. On a grid, the last edge is
+    the step after `max`; otherwise it is `max`, which the last bin includes. Where every step has a bin of its own,
+    heaps have no codes. A levelled column has a bin for each level and for `other`, and no edges. `taken` are the
+    points that lie between the edges and in no bin: the heaps, and the special values among the numbers.
+    """
+
+    bins: int
+    edges: np.ndarray
+    heaps: np.ndarray
+    specials: int
+    missing: int | None
+    taken: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return self.bins + len(self.heaps) + self.specials + (self.missing is not None)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The shortest unsigned integer that holds every code."""
+        return np.min_scalar_type(self.size - 1)
+
+
+def layout(column: Column, bins: int) -> Layout:
+    """The codes of `column` with at most `bins` bins; `bins` says nothing to a levelled column."""
+    if column.is_levelled:
+        count = len(column.levels) + (column.other is not None)
+        return Layout(count, _NONE, _NONE, 0, count if column.nullable else None, _NONE)
+    line = axis(column)
+    reserved = specials_within(column, line)
+    heaps = np.setdiff1d(points(column, line, column.heaps or ()), reserved)
+    if line.unit is not None and line.high - line.low < bins:
+        heaps = heaps[:0]
+    taken = np.union1d(heaps, reserved)
+    edges = _free_edges(line, bins) if line.unit is None else _grid_edges(line, bins, taken)
+    count, specials = len(edges) - 1, len(column.special or ())
+    missing = count + len(heaps) + specials if column.nullable else None
+    return Layout(count, line.values(edges), line.values(heaps), specials, missing, line.values(taken))
+
+
+def _free_edges(line: Axis, bins: int) -> np.ndarray:
+    edges = (np.geomspace if line.log else np.linspace)(line.low, line.high, bins + 1)
+    edges[[0, -1]] = line.low, line.high
+    return np.unique(np.clip(edges, line.low, line.high))
+
+
+def _grid_edges(line: Axis, bins: int, taken: np.ndarray) -> np.ndarray:
+    """The first step of every bin and the step after the last; a bin of taken points alone joins the one before."""
+    size = line.high - line.low + 1
+    if size <= bins:
+        edges = np.arange(line.low, line.high + 2)
+    elif line.log:
+        edges = np.ceil(np.geomspace(line.low, line.high + 1, bins + 1)).astype(np.int64)
+    else:  # in Python's integers, which do not overflow
+        edges = np.array([line.low + i * size // bins for i in range(bins + 1)], np.int64)
+    edges[[0, -1]] = line.low, line.high + 1
+    edges = np.unique(np.clip(edges, line.low, line.high + 1))
+    filled = np.diff(_ranks(edges, taken)) > 0
+    if not filled.any():
+        return edges[:1]
+    return np.concatenate([[line.low], edges[:-1][filled][1:], [line.high + 1]])
+
+
+def _ranks(edges: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Where the edges lie when taken points are not counted."""
+    return edges - np.searchsorted(taken, edges)
+
+
+def to_codes(column: Column, plan: Layout, cells: Cells) -> np.ndarray:
+    """The code of each cell. No cell may be missing in a column that is not nullable."""
+    codes = cells.value if column.is_levelled else _ranged_codes(column, plan, cells)
+    if plan.missing is not None:
+        codes = np.where(cells.state == MISSING, plan.missing, codes)
+    return codes.astype(plan.dtype)
+
+
+def _ranged_codes(column: Column, plan: Layout, cells: Cells) -> np.ndarray:
+    line = axis(column)
+    value, edges, heaps = line.clamp(cells.value), line.steps(plan.edges), line.steps(plan.heaps)
+    codes = np.searchsorted(edges[1:-1], value, side="right")
+    if len(heaps):
+        nearest = np.minimum(np.searchsorted(heaps, value), len(heaps) - 1)
+        codes = np.where(heaps[nearest] == value, plan.bins + nearest, codes)
+    return np.where(cells.state > VALUE, plan.bins + len(heaps) + cells.state - 1, codes)
+
+
+def from_codes(column: Column, plan: Layout, codes: np.ndarray, rng: np.random.Generator | None) -> Cells:
+    """Cells with these codes: drawn uniformly from their bins, or the middles of these if there is no `rng`.
+
+    Formal guarantee: to_codes(column, plan, from_codes(column, plan, codes, rng)) == codes.
+    """
+    codes = np.clip(codes.astype(np.int64), 0, plan.size - 1)
+    state = np.full(len(codes), VALUE, np.int16)
+    if plan.missing is not None:
+        state[codes == plan.missing] = MISSING
+    if column.is_levelled:
+        return Cells(codes, state)
+    line = axis(column)
+    first_special = plan.bins + len(plan.heaps)
+    special = (codes >= first_special) & (state == VALUE)
+    state[special] = codes[special] - first_special + 1
+    value = np.zeros(len(codes), np.float64 if column.kind == "number" else np.int64)
+    is_bin = codes < plan.bins
+    value[is_bin] = (_draw_free if line.unit is None else _draw_step)(column, line, plan, codes[is_bin], rng)
+    is_heap = ~is_bin & (codes < first_special)
+    value[is_heap] = plan.heaps[codes[is_heap] - plan.bins]
+    return Cells(value, state)
+
+
+def _draw_step(_column: Column, line: Axis, plan: Layout, bins: np.ndarray, rng) -> np.ndarray:
+    taken = line.steps(plan.taken)
+    ranks = _ranks(line.steps(plan.edges), taken)
+    low, high = ranks[bins], ranks[bins + 1]
+    drawn = low + (high - low - 1) // 2 if rng is None else rng.integers(low, np.maximum(high, low + 1))
+    return line.values(unrank(drawn, taken))
+
+
+def _draw_free(column: Column, _line: Axis, plan: Layout, bins: np.ndarray, rng) -> np.ndarray:
+    low, high = plan.edges[bins], plan.edges[bins + 1]
+    share = np.full(len(bins), 0.5) if rng is None else rng.random(len(bins))
+    value = stored(column, low + share * (high - low))
+    last = bins == plan.bins - 1
+    for _ in range(len(plan.taken) + 2):  # so many different shares cannot all hit a taken point
+        wrong = (value < low) | (value > high) | ((value == high) & ~last) | np.isin(value, plan.taken)
+        if not wrong.any():
+            break
+        share[wrong] = (share[wrong] + 0.6180339887498949) % 1  # the golden ratio never comes back
+        value[wrong] = stored(column, low[wrong] + share[wrong] * (high[wrong] - low[wrong]))
+    return value

@@ -1,0 +1,129 @@
+"""Arrow arrays of any look as plain texts, numbers and whole numbers: null wherever a cell is none.
+
+Arrow's own error messages quote cells. So no error is ever raised while one of them is being handled: `attempt`
+swallows it whole, and what Arrow refuses is read again text by text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"[-+]?\d+", re.ASCII)
+#: What Arrow parses as we do. Its own rules for whole numbers admit hexadecimal ones, and refuse a plus.
+_EASY_WHOLE = "^-?[0-9]{1,18}$"
+
+
+def is_text(arrow: pa.DataType) -> bool:
+    """Whether cells of this type are texts."""
+    return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
+
+
+def is_readable(arrow: pa.DataType) -> bool:
+    """Whether cells of this type are numbers, texts, truths or times: not lists, records or bytes."""
+    if pa.types.is_dictionary(arrow):
+        return is_readable(arrow.value_type)
+    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
+    moments = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_time)
+    return is_text(arrow) or any(test(arrow) for test in (*known, *moments))
+
+
+def plain(array: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One contiguous array without a dictionary; text as `string`; null for what is not a finite number."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type) or (is_text(array.type) and not pa.types.is_string(array.type)):
+        array = array.cast(pa.string())
+    if pa.types.is_float16(array.type):  # Arrow computes little with it
+        array = array.cast(pa.float32())
+    return only(pc.is_finite(array), array) if pa.types.is_floating(array.type) else array
+
+
+def texts(array: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The cells as text, missing as null: what partition selection counts."""
+    return plain(array).cast(pa.string())
+
+
+def numbers(array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> pa.Array:
+    """The cells as float64, null where there is no finite number."""
+    array = plain(array)
+    if pa.types.is_string(array.type):
+        array = _parse(_pointed(array, decimal), pa.float64(), f"^{_NUMBER.pattern}$", _number)
+    elif pa.types.is_temporal(array.type):
+        return pa.nulls(len(array), pa.float64())
+    array = array.cast(pa.float64(), safe=False)
+    return only(pc.is_finite(array), array)
+
+
+def integers(array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> pa.Array:
+    """The cells as int64, rounded where they have decimals, null where there is no number of that size."""
+    array = plain(array)
+    if pa.types.is_string(array.type):
+        return _parse(_pointed(array, decimal), pa.int64(), _EASY_WHOLE, _whole)
+    if pa.types.is_uint64(array.type):
+        array = only(pc.less(array, pa.scalar(2**63, pa.uint64())), array)
+    if pa.types.is_integer(array.type) or pa.types.is_boolean(array.type):
+        return array.cast(pa.int64(), safe=False)
+    rounded = numbers(array)
+    inside = pc.less(pc.abs(rounded), 2.0**63)
+    if pa.types.is_decimal(array.type):  # a double would lose digits
+        rounded = array
+    return only(inside, pc.round(rounded, round_mode="half_to_even")).cast(pa.int64(), safe=False)
+
+
+def only(where: pa.Array, array: pa.Array) -> pa.Array:
+    """`array` where `where` is true, null elsewhere."""
+    return pc.if_else(where, array, pa.scalar(None, array.type))
+
+
+def attempt(array: pa.Array, to: pa.DataType) -> pa.Array | None:
+    """The array cast to another type, None if Arrow refuses a cell or the type."""
+    try:
+        return array.cast(to)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def by_distinct_text(array: pa.Array, to: pa.DataType, one: Callable[[str], object]) -> pa.Array:
+    """`one` of every distinct text; much cheaper than `one` of every cell."""
+    encoded = array.dictionary_encode()
+    return pa.array([one(text) for text in encoded.dictionary.to_pylist()], to).take(encoded.indices)
+
+
+def flags(array: pa.Array) -> np.ndarray:
+    """Truths as numpy's, false where null."""
+    return pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+
+
+def _parse(array: pa.Array, to: pa.DataType, easy: str, one: Callable[[str], object]) -> pa.Array:
+    """Arrow parses the cells that look `easy`, `one` each distinct text among the others."""
+    looks_easy = pc.match_substring_regex(array, easy)
+    parsed = only(looks_easy, array).cast(to)
+    rest = only(pc.invert(looks_easy), array)
+    return parsed if rest.null_count == len(rest) else pc.coalesce(parsed, by_distinct_text(rest, to, one))
+
+
+def _pointed(array: pa.Array, decimal: str) -> pa.Array:
+    return array if decimal == "." else pc.replace_substring(array, decimal, ".", max_replacements=1)
+
+
+def _number(text: str) -> float | None:
+    text = text.strip()
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _whole(text: str) -> int | None:
+    text = text.strip()
+    if _WHOLE.fullmatch(text) and len(text) < 25:
+        whole = int(text)
+    else:
+        number = _number(text)
+        whole = round(number) if number is not None and abs(number) < 2.0**63 else 2**63
+    return whole if -(2**63) <= whole < 2**63 else None

@@ -1,0 +1,125 @@
+"""Noisy votes: each row votes for one item in each of several columns, and only noisy tallies leave.
+
+This is all of the data that discovery ever sees. A row's votes are integers whose squares sum to at most `WEIGHT`^2,
+however many columns it votes in, so one row moves the tallies by at most `WEIGHT` in Euclidean norm, and the Gaussian
+mechanism covers all columns at once. A row that has little left to vote for gives its few votes more weight: that is
+how later rounds find rarer values at no more cost (Swanberg, Desfontaines, Haney 2023, "DP-SIPS").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from twinify_lite.accountant import ApproximateDP, Gaussian, NotPrivate, Relation
+from twinify_lite.exact import Bits, rounded_gaussians
+from twinify_lite.ledger import Receipt
+
+#: The Euclidean norm of one row's votes: integers fine enough that rounding them down costs a millionth.
+WEIGHT = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Ballot:
+    """One column's votes: row i votes for item `item[codes[i]]`, or for none where that is negative.
+
+    `items` is the number of items, a public number or one that nobody sees. `square` says how much of a row's weight
+    the column gets beside the others: it is the square of its relative weight.
+    """
+
+    codes: np.ndarray
+    item: np.ndarray
+    items: int
+    square: int = 1
+
+
+def tally(ballots: Sequence[Ballot]) -> list[np.ndarray]:
+    """Sum the rows' votes, item by item, one array a ballot.
+
+    Formal guarantee: one row adds, over all ballots, a vector of integers with Euclidean norm at most `WEIGHT`, which
+    depends on that row alone.
+    """
+    if not ballots:
+        return []
+    spread = np.zeros(len(ballots[0].codes), np.int32)
+    for ballot in ballots:
+        spread += ((ballot.item >= 0) * np.int32(ballot.square))[ballot.codes]
+    most = int(spread.max(initial=0))
+    return [_tally_one(ballot, spread, _weights(ballot.square, most)) for ballot in ballots]
+
+
+def _weights(square: int, most: int) -> np.ndarray:
+    """The weight of a vote by how much its row spreads: floor(WEIGHT * sqrt(square / spread)), in whole numbers."""
+    return np.array([0, *(math.isqrt(WEIGHT**2 * square // spread) for spread in range(1, most + 1))], np.float64)
+
+
+def _tally_one(ballot: Ballot, spread: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    item = ballot.item[ballot.codes]
+    voting = item >= 0
+    # Sums of integers below 2^53 are exact in float64, whatever their order.
+    sums = np.bincount(item[voting], weights[spread[voting]], minlength=ballot.items)
+    return sums.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The noise that one receipt pays for. `scale` is its standard deviation in units of `WEIGHT` = one whole row."""
+
+    scale: float
+    _deviation: int
+    _bits: Bits | None
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> Noise:
+        """Redeem `receipt` for noise that covers tallies of ballots, all of them once."""
+        keys = receipt.redeem((Gaussian, NotPrivate))
+        if isinstance(receipt.mechanism, NotPrivate):
+            return cls(0.0, 0, None)
+        deviation = math.ceil(receipt.mechanism.noise_multiplier * _sensitivity(receipt.relation))
+        return cls(deviation / WEIGHT, deviation, Bits(keys.noise))
+
+    def add(self, sums: np.ndarray) -> np.ndarray:
+        """Add noise to integers, in units of whole rows.
+
+        Formal guarantee: sums + floor(N + 1/2) = floor(sums + N + 1/2) for integer sums, so what leaves is computed
+        from the continuous Gaussian mechanism's answer, and its accounting holds as it is.
+        """
+        if self._bits is None:
+            return sums / WEIGHT
+        return (sums + rounded_gaussians(self._bits, self._deviation, len(sums))) / WEIGHT
+
+    def select(self, sums: np.ndarray, *, delta: float) -> np.ndarray:
+        """The noisy tallies of items that nobody knows beforehand: those above a threshold, the others as -inf.
+
+        Formal guarantee: an item that one row brings in passes with probability at most `delta`, beside the Gaussian
+        mechanism. Only items above a quarter of the noise are looked at, so that a million rare values cost nothing;
+        the one row that lifts an item over this floor finds it less than a row above it, and the threshold stands far
+        enough above that (Gopi et al. 2020, "Differentially private set union"; the floor moves the threshold by
+        itself).
+        """
+        if self._bits is None:
+            return np.where(sums > 0, sums / WEIGHT, -math.inf)
+        floor = max(1, self._deviation // 4)
+        threshold = (floor + WEIGHT) / WEIGHT + self.scale * float(norm.isf(delta))
+        noisy = np.full(len(sums), -math.inf)
+        seen = np.flatnonzero(sums >= floor)
+        noisy[seen] = self.add(sums[seen])
+        noisy[noisy <= threshold] = -math.inf
+        return noisy
+
+
+def _sensitivity(relation: Relation) -> float:
+    """Of a tally: WEIGHT where a row is added; where one is replaced, votes go and others come, sqrt(2) of that."""
+    return WEIGHT if relation is Relation.ADD_REMOVE else WEIGHT * math.sqrt(2) * (1 + 1e-15)
+
+
+def selection_cost(relation: Relation, delta: float) -> ApproximateDP:
+    """What all selections together cost beside their noise, if `delta` bounds the chance that one row shows a new item.
+
+    Replacing a row may make one row's items vanish and another's appear: twice.
+    """
+    return ApproximateDP(epsilon=0.0, delta=delta if relation is Relation.ADD_REMOVE else 2 * delta)
