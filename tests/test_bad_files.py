@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from twinify_lite import csv_file
 from twinify_lite.errors import TableError
-from twinify_lite.table import PrivateTable, read_table
+from twinify_lite.table import PrivateTable, csv_file, read_table
 
 CANARY, NUMBER = "CANARY_7f3a", "98765.4321"
 ROW = f"{CANARY},{NUMBER},x\n"

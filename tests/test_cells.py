@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinify_lite import zones
 from twinify_lite.cells import (
     MISSING,
     Cells,
@@ -23,6 +22,7 @@ from twinify_lite.cells import (
     texts,
     ticks,
     write,
+    zones,
 )
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column

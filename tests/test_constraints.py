@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinify_lite.cells import MISSING, VALUE, Cells, rounded
-from twinify_lite.constraints import (
+from twinify_lite.errors import SchemaError
+from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.constraints import (
     EXAMPLES,
     Combinations,
     Condition,
@@ -21,8 +23,6 @@ from twinify_lite.constraints import (
     Order,
     enforce,
 )
-from twinify_lite.errors import SchemaError
-from twinify_lite.schema import Column, Schema
 
 DATE, DATETIME = datetime.date, datetime.datetime
 SPANS = {name: datetime.timedelta(**{f"{name}s": 1}) for name in ("day", "hour", "minute", "second")}

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from scipy.stats import beta
 
-from twinify_lite import accountant, exact, findings, ranges, votes
+from twinify_lite import accountant, exact
 from twinify_lite.accountant import DiscreteLaplace, Gaussian
-from twinify_lite.discover import count_rows
+from twinify_lite.discover import count_rows, findings, ranges, votes
 from twinify_lite.ledger import Ledger
 from twinify_lite.schema import Column, Schema
 from twinify_lite.table import PrivateTable

@@ -6,9 +6,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from twinify_lite.draft import MOST_LEVELS, draft, fill
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.draft import MOST_LEVELS, draft, fill
 from twinify_lite.table import PrivateTable, read_table
 
 MARK = "# read from the data: not private"

@@ -479,7 +479,7 @@ def test_a_csv_file_with_decimal_commas_comes_back_as_it_was(tmp_path):
 
 @VIEWS
 def test_constraints_hold_in_what_is_decoded(view):
-    from twinify_lite.constraints import Constraint
+    from twinify_lite.schema.constraints import Constraint
 
     columns = [integer(name=name, nullable=False) for name in ("low", "high")]
     schema = Schema(columns, constraints=(Constraint.parse("low <= high"),))

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from twinify_lite import cells
-from twinify_lite.guess import guess
-from twinify_lite.guess_votes import Poll, nearly_all
 from twinify_lite.schema import Column
+from twinify_lite.schema.guess import guess
+from twinify_lite.schema.guess_votes import Poll, nearly_all
 
 NASTY = ["abc", None, "1e400", "nan", "-", "2020-13-45", "0x1F", "٣", "007"]
 SIZES = (5, 7, 20)
@@ -309,7 +309,7 @@ def test_counting_equal_texts_first_changes_no_guess(monkeypatch):
     for items, expected in CLEAR.values():
         many = text(random.choice(np.array([*items, "stray"], object), 12_000, p=[*[0.198] * 5, 0.01]).tolist())
         for few in (0, 10_000):
-            monkeypatch.setattr("twinify_lite.guess_votes._FEW", few)
+            monkeypatch.setattr("twinify_lite.schema.guess_votes._FEW", few)
             assert (len(Poll.of(many).texts) < 10) == (few > 0 and many.null_count < len(many) - 10_000)
             assert guess("x", many) == Column(name="x", **expected)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinify_lite import ranges
+from twinify_lite.discover import ranges
 from twinify_lite.schema import Column
 
 NUMBER = Column(name="x", kind="number")

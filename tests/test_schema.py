@@ -11,8 +11,8 @@ import pytest
 
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import KEYS, KINDS, LEVELLED, RANGED, Column, Schema
-from twinify_lite.schema_rules import CHECKS, DIRECTIVES, SYNONYMS, column_problems, schema_problems
-from twinify_lite.schema_settle import DEFAULTS, LAST, settle, zone_info
+from twinify_lite.schema.rules import CHECKS, DIRECTIVES, SYNONYMS, column_problems, schema_problems
+from twinify_lite.schema.settle import DEFAULTS, LAST, settle, zone_info
 
 DAY, NOON, UTC = datetime.date(2024, 5, 6), datetime.datetime(2024, 5, 6, 12), datetime.UTC
 MIDNIGHT = datetime.datetime(2024, 5, 6)

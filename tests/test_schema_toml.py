@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import KEYS, KINDS, Column, Schema
-from twinify_lite.schema_rules import DIRECTIVES
-from twinify_lite.schema_settle import DEFAULTS, LAST
-from twinify_lite.schema_toml import parse, render
+from twinify_lite.schema.rules import DIRECTIVES
+from twinify_lite.schema.settle import DEFAULTS, LAST
+from twinify_lite.schema.toml import parse, render
 
 # -- every valid schema
 
@@ -342,7 +342,7 @@ def test_one_error_lists_every_problem_of_every_column_and_of_the_top():
 
 @pytest.fixture
 def constraint():
-    return pytest.importorskip("twinify_lite.constraints").Constraint
+    return pytest.importorskip("twinify_lite.schema.constraints").Constraint
 
 
 HOSPITAL = """

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from twinify_lite.accountant import ApproximateDP, Gaussian, Relation
+from twinify_lite.discover.votes import WEIGHT, Ballot, Noise, selection_cost, tally
 from twinify_lite.errors import ReceiptError
 from twinify_lite.ledger import Ledger
-from twinify_lite.votes import WEIGHT, Ballot, Noise, selection_cost, tally
 
 
 def noise_of(noise_multiplier, *, relation="add-remove", seed=0):
@@ -126,6 +126,6 @@ def test_without_privacy_there_is_no_noise():
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 10**6))
 def test_weights_are_whole_and_their_squares_fit_for_any_spread(spread):
-    from twinify_lite.votes import _weights
+    from twinify_lite.discover.votes import _weights
 
     assert spread * int(_weights(1, min(spread, 500))[-1]) ** 2 <= WEIGHT**2 or spread > 500

@@ -88,7 +88,7 @@ def schema(
     if output is not None and os.path.lexists(output) and not force:
         raise Failure(f"{output} is there already. Choose another name, or replace it with --force.")
 
-    from twinify_lite.draft import draft
+    from twinify_lite.schema.draft import draft
     from twinify_lite.table import read_table
 
     drafted = draft(read_table(data, separator=separator, decimal=decimal, encoding=encoding), peek=peek)

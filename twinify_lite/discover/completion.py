@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from twinify_lite import cells, ranges
-from twinify_lite.constraints import Condition, Constraint
-from twinify_lite.findings import Look
+from twinify_lite import cells
+from twinify_lite.discover import ranges
+from twinify_lite.discover.findings import Look
 from twinify_lite.schema import Cell, Column, Schema
+from twinify_lite.schema.constraints import Condition, Constraint
 
 #: The level of all values that are too rare to be found.
 OTHER = "other"

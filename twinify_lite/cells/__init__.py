@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from twinify_lite.cells.moments import TICK, moment, moments, ticks, written
+from twinify_lite.cells.parsing import attempt, flags, integers, is_readable, is_text, numbers, only, plain, texts
 from twinify_lite.errors import SchemaError
-from twinify_lite.moments import TICK, moment, moments, ticks, written
-from twinify_lite.parsing import attempt, flags, integers, is_readable, is_text, numbers, only, plain, texts
 from twinify_lite.schema import Cell, Column
 
 __all__ = [

@@ -29,10 +29,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinify_lite.cells import dtype_of
-from twinify_lite.guess_moment import guess_moment, guess_timestamp, is_compact_date
-from twinify_lite.guess_votes import LEAST, Poll, carries, flags, nearly_all
-from twinify_lite.parsing import is_text, plain, texts
+from twinify_lite.cells.parsing import is_text, plain, texts
 from twinify_lite.schema import Column
+from twinify_lite.schema.guess_moment import guess_moment, guess_timestamp, is_compact_date
+from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, nearly_all
 
 #: More decimals than these are not a look but the precision of a float.
 DECIMALS = 6

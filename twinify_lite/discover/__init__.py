@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 
 from twinify_lite import accountant
 from twinify_lite.accountant import ApproximateDP, DiscreteLaplace, Gaussian, NotPrivate, Relation
-from twinify_lite.completion import complete
-from twinify_lite.draft import fill
+from twinify_lite.discover.completion import complete
+from twinify_lite.discover.findings import find_ranges, find_values, look_at
+from twinify_lite.discover.votes import Noise, selection_cost
 from twinify_lite.errors import PrivacyParameterError
 from twinify_lite.exact import Bits, discrete_laplace
-from twinify_lite.findings import find_ranges, find_values, look_at
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.draft import fill
 from twinify_lite.table import PrivateTable, read_table
-from twinify_lite.votes import Noise, selection_cost
 
 if TYPE_CHECKING:
     import pandas as pd

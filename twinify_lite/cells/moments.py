@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinify_lite import zones
-from twinify_lite.parsing import attempt, by_distinct_text, is_text, only, plain
+from twinify_lite.cells import zones
+from twinify_lite.cells.parsing import attempt, by_distinct_text, is_text, only, plain
+from twinify_lite.cells.stamps import INSTANT, STAMP, counts, nulls, parse, show, tells_zone, tokens
+from twinify_lite.cells.zones import zone_of
 from twinify_lite.schema import Column, Moment
-from twinify_lite.stamps import INSTANT, STAMP, counts, nulls, parse, show, tells_zone, tokens
-from twinify_lite.zones import zone_of
 
 #: Microseconds in one tick of each resolution.
 TICK = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import KEYS, KINDS, Column, Schema
-from twinify_lite.schema_rules import misplaced, nearest_kind, suggestion, unknown_kind
-from twinify_lite.schema_settle import implied, keys_of
+from twinify_lite.schema.rules import misplaced, nearest_kind, suggestion, unknown_kind
+from twinify_lite.schema.settle import implied, keys_of
 
 if TYPE_CHECKING:
-    from twinify_lite.constraints import Constraint
+    from twinify_lite.schema.constraints import Constraint
 
 TOP = ("rows", "guessed", "constraints", "columns")
 WIDTH = 120
@@ -133,7 +133,7 @@ def _constraints(items: Any, problems: list[str]) -> list[Constraint]:
         return []
     parsed = []
     for item in items:
-        from twinify_lite.constraints import Constraint
+        from twinify_lite.schema.constraints import Constraint
 
         try:
             parsed.append(Constraint.parse(item))

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinify_lite.parsing import by_distinct_text, only
-from twinify_lite.zones import local
+from twinify_lite.cells.parsing import by_distinct_text, only
+from twinify_lite.cells.zones import local
 
 STAMP = pa.timestamp("us")
 INSTANT = pa.timestamp("us", tz="UTC")

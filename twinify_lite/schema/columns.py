@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from twinify_lite.errors import SchemaError
 
 if TYPE_CHECKING:
-    from twinify_lite.constraints import Constraint
+    from twinify_lite.schema.constraints import Constraint
     from twinify_lite.table import PrivateTable
 
 Kind = Literal["number", "integer", "category", "ordinal", "boolean", "datetime", "identifier", "constant"]
@@ -84,8 +84,8 @@ class Column:
     value: Cell | None = None
 
     def __post_init__(self) -> None:
-        from twinify_lite.schema_rules import column_problems
-        from twinify_lite.schema_settle import settle
+        from twinify_lite.schema.rules import column_problems
+        from twinify_lite.schema.settle import settle
 
         for key, value in settle(self).items():
             object.__setattr__(self, key, value)
@@ -134,8 +134,8 @@ class Schema(Mapping[str, Column]):
     guessed: bool = False
 
     def __post_init__(self) -> None:
-        from twinify_lite.schema_rules import schema_problems
-        from twinify_lite.schema_settle import plain
+        from twinify_lite.schema.rules import schema_problems
+        from twinify_lite.schema.settle import plain
 
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "constraints", tuple(self.constraints))
@@ -204,20 +204,20 @@ class Schema(Mapping[str, Column]):
     @classmethod
     def draft(cls, table: PrivateTable, *, peek: bool = False) -> Schema:
         """A schema with the kinds of `table` alone; with `peek`, ranges and levels too, which are then not private."""
-        from twinify_lite.draft import draft
+        from twinify_lite.schema.draft import draft
 
         return draft(table, peek=peek)
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
         """Read schema.toml; one error lists all of its problems."""
-        from twinify_lite.schema_toml import parse
+        from twinify_lite.schema.toml import parse
 
         return parse(text)
 
     def to_toml(self) -> str:
         """The text of a schema.toml that `from_toml` reads back as an equal schema."""
-        from twinify_lite.schema_toml import render
+        from twinify_lite.schema.toml import render
 
         return render(self)
 

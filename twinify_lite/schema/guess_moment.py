@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinify_lite.guess_votes import LEAST, Poll, carries, flags, nearly_all
-from twinify_lite.moments import TICK
+from twinify_lite.cells.moments import TICK
+from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, nearly_all
 
 #: The formats beside ISO's, with the shape of their cells.
 DATES = {

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, TypeVar
 import pyarrow as pa
 from pyarrow import parquet
 
-from twinify_lite import csv_file
-from twinify_lite.csv_file import CsvStyle as CsvStyle
 from twinify_lite.errors import TableError
+from twinify_lite.table import csv_file
+from twinify_lite.table.csv_file import CsvStyle as CsvStyle
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from twinify_lite.cells import MISSING, VALUE, Cells, decimals_of, rounded
+from twinify_lite.cells.moments import TICK, counts_wall_time, moment, ticks
 from twinify_lite.errors import SchemaError
-from twinify_lite.moments import TICK, counts_wall_time, moment, ticks
 from twinify_lite.schema import Cell, Column, Moment, Schema
 
 EXAMPLES = (

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from twinify_lite.axis import Axis, axis, points, specials_within, unrank
 from twinify_lite.cells import MISSING, VALUE, Cells, stored
+from twinify_lite.encode.axis import Axis, axis, points, specials_within, unrank
 from twinify_lite.schema import Column
 
 _NONE = np.zeros(0, np.int64)

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinify_lite import cells
+from twinify_lite.cells.moments import moment
+from twinify_lite.cells.parsing import is_text, plain, texts
 from twinify_lite.errors import SchemaError
-from twinify_lite.guess import guess, looks_at_cells, type_name
-from twinify_lite.guess_votes import LEAST
-from twinify_lite.moments import moment
-from twinify_lite.parsing import is_text, plain, texts
 from twinify_lite.schema import Column, Schema
-from twinify_lite.schema_rules import suggestion
+from twinify_lite.schema.guess import guess, looks_at_cells, type_name
+from twinify_lite.schema.guess_votes import LEAST
+from twinify_lite.schema.rules import suggestion
 from twinify_lite.table import PrivateTable, read_table
 
 #: A category with more levels than these is left open by `peek`.

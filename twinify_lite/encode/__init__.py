@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from twinify_lite.axis import axis, fallback
 from twinify_lite.cells import MISSING, VALUE, Cells, arrow_type, read, write
+from twinify_lite.cells.parsing import attempt
+from twinify_lite.encode.axis import axis, fallback
+from twinify_lite.encode.layout import Layout, from_codes, layout, to_codes
 from twinify_lite.errors import SchemaError
-from twinify_lite.layout import Layout, from_codes, layout, to_codes
-from twinify_lite.parsing import attempt
 from twinify_lite.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from twinify_lite.constraints import Enforcer
+    from twinify_lite.schema.constraints import Enforcer
     from twinify_lite.table import PrivateTable
 
 __all__ = ["BINS", "Layout", "decode", "encode", "layout"]
@@ -195,7 +195,7 @@ def _constant(column: Column, rows: int) -> pa.Array:
 def _enforcer(schema: Schema, enforcer: Enforcer | None) -> Enforcer:
     if enforcer is not None:
         return enforcer
-    from twinify_lite.constraints import Enforcer
+    from twinify_lite.schema.constraints import Enforcer
 
     return Enforcer(schema)
 

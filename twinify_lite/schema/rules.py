@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from twinify_lite.schema import KEYS, KINDS, Column
-from twinify_lite.schema_settle import DEFAULTS, LAST, keys_of, zone_info
+from twinify_lite.schema.settle import DEFAULTS, LAST, keys_of, zone_info
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Schema

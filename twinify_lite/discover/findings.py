@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from twinify_lite import cells, ranges
+from twinify_lite import cells
+from twinify_lite.discover import ranges
+from twinify_lite.discover.votes import Ballot, Noise, tally
 from twinify_lite.schema import Column
 from twinify_lite.table import PrivateTable
-from twinify_lite.votes import Ballot, Noise, tally
 
 if TYPE_CHECKING:
     from twinify_lite.discover import Payment
