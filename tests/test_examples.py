@@ -86,6 +86,12 @@ def test_the_automatic_clip_norm_is_close_to_the_best_fixed_one():
     assert automatic > best - 0.04 * abs(best)
 
 
+def test_a_messy_table_comes_in_and_comes_back(capsys):
+    ledger = load("messy_table").main(rows=20_000)
+    assert ledger.spent[0] <= 0.1
+    assert "Columns that come back: patient, age, sex, admitted, discharged" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_the_automatic_clip_norm_is_within_a_few_percent_on_three_models():
     for best, automatic in load("automatic_clip").main().values():

@@ -58,7 +58,7 @@ def fill(schema: Schema | None, table: PrivateTable) -> Schema:
     lacking = [name for name in table.columns if name not in schema]
     types = {field.name: field.type for field in table.reveal().schema}
     known = {column.name: column for column in _guesses(table, lacking)}
-    known |= {column.name: _with_dtype(column, types[column.name]) for column in schema.columns}
+    known |= {column.name: _with_dtype(column, types[column.name], table) for column in schema.columns}
     whole = dataclasses.replace(
         schema,
         columns=tuple(known[name] for name in table.columns),
@@ -85,11 +85,16 @@ def _any_looked_at(table: PrivateTable, names: Iterable[str]) -> bool:
 def _guesses(table: PrivateTable, names: Iterable[str]) -> tuple[Column, ...]:
     rows, decimal = table.reveal(), _decimal(table)
     with ThreadPoolExecutor() as pool:  # Arrow lets go of Python's lock
-        return tuple(pool.map(lambda name: guess(name, rows[name], decimal=decimal), names))
+        guesses = tuple(pool.map(lambda name: guess(name, rows[name], decimal=decimal), names))
+    return tuple(_with_dtype(column, rows.schema.field(column.name).type, table) for column in guesses)
 
 
-def _with_dtype(column: Column, arrow: pa.DataType) -> Column:
-    return column if column.dtype else column.replace(dtype=type_name(arrow))
+def _with_dtype(column: Column, arrow: pa.DataType, table: PrivateTable) -> Column:
+    """The column with its type in the table. Numbers that a typed table holds as text are to be text again."""
+    if column.dtype:
+        return column
+    is_typed_text = is_text(arrow) and table.style is None and column.is_ranged
+    return column.replace(dtype="string" if is_typed_text else type_name(arrow))
 
 
 def _peek(column: Column, array: pa.ChunkedArray, decimal: str) -> Column:
