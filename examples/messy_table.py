@@ -37,6 +37,24 @@ def make_table(rows: int, rng: np.random.Generator) -> pd.DataFrame:
     )
 
 
+def compare(people: pd.DataFrame, schema: tw.Schema) -> pd.DataFrame:
+    """What was found beside what is there, and the share of cells that it covers."""
+    lines = []
+    for column in schema.modelled:
+        cells = people[column.name].dropna()
+        if column.is_levelled:
+            lines.append(
+                (column.name, f"{cells.nunique()} levels", f"{len(column.levels)}", cells.isin(column.levels).mean())
+            )
+            continue
+        beside = cells.astype(str).isin(map(str, column.special))
+        values = cells[~beside] if column.kind == "datetime" else pd.to_numeric(cells[~beside])
+        low, high = (str(bound) if column.kind == "datetime" else bound for bound in (column.min, column.max))
+        covered = (values.between(low, high).sum() + beside.sum()) / len(cells)
+        lines.append((column.name, f"{values.min()} to {values.max()}", f"{low} to {high}", covered))
+    return pd.DataFrame(lines, columns=["column", "there", "found", "cells covered"]).round(4)
+
+
 DECLARED = """
 constraints = ["admitted <= discharged", "if age < 15 then income == 'N'"]
 
@@ -51,7 +69,8 @@ def main(rows: int = 50_000) -> tw.Ledger:
     """Write, read, discover, encode, decode, and show what is public of it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hospital.csv"
-        tw.write_table(make_table(rows, np.random.default_rng(0)), path)
+        people = make_table(rows, np.random.default_rng(0))
+        tw.write_table(people, path)
         table = tw.read_table(path)
         print(table)
 
@@ -60,6 +79,8 @@ def main(rows: int = 50_000) -> tw.Ledger:
         print(f"\nRows, with noise: {discovery.rows}")
         print(discovery.schema.to_toml().partition("\n\n")[2])
         print("\n".join(discovery.notes))
+        print("\nHow close it came (people who do not exist may be looked at):")
+        print(compare(people, discovery.schema).to_string(index=False))
         print(f"\n{ledger.statement()}")
 
         arrays = tw.encode(discovery.schema, table, view="discrete")

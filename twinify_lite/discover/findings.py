@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twinify_lite.discover import Payment
 
 # A count this many standard deviations above 0 shows that a column has missing cells.
-_CLEAR = 3.0
+_CLEAR = 4.0
 # A number's frequent values matter less than a category's: half the weight, a quarter of the square.
 _SQUARE = {True: 1, False: 4}
 
