@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from twinify_lite.errors import TableError
-from twinify_lite.table import PrivateTable, csv_file, read_table
+from twinify_lite.table import PrivateTable, csv_records, read_table
 
 CANARY, NUMBER = "CANARY_7f3a", "98765.4321"
 ROW = f"{CANARY},{NUMBER},x\n"
@@ -339,7 +339,7 @@ def test_a_sparse_file_of_two_gigabytes_is_refused_at_once(tmp_path):
 
 def test_the_lines_of_a_quoted_cell_count_however_they_end():
     data = b'a,b\r\n"1\r2\n3\r\n4",x\r\n\r\n5,6\n'
-    found = [(record.line, record.last, record.cells) for record in csv_file.records(io.BytesIO(data), ",")]
+    found = [(record.line, record.last, record.cells) for record in csv_records.records(io.BytesIO(data), ",")]
     assert found == [(1, 1, 2), (2, 5, 2), (7, 7, 2)]
 
 

@@ -13,16 +13,9 @@ from hypothesis import strategies as st
 from twinify_lite.cells import MISSING, VALUE, Cells, rounded
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
-from twinify_lite.schema.constraints import (
-    EXAMPLES,
-    Combinations,
-    Condition,
-    Constraint,
-    Determines,
-    Enforcer,
-    Order,
-    enforce,
-)
+from twinify_lite.schema.constraints import Combinations, Condition, Constraint, Determines, Order
+from twinify_lite.schema.enforcing import Enforcer, enforce
+from twinify_lite.schema.sentences import EXAMPLES
 
 DATE, DATETIME = datetime.date, datetime.datetime
 SPANS = {name: datetime.timedelta(**{f"{name}s": 1}) for name in ("day", "hour", "minute", "second")}

@@ -11,8 +11,10 @@ import pytest
 
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import KEYS, KINDS, LEVELLED, RANGED, Column, Schema
-from twinify_lite.schema.rules import CHECKS, DIRECTIVES, SYNONYMS, column_problems, schema_problems
+from twinify_lite.schema.checks import CHECKS, DIRECTIVES
+from twinify_lite.schema.rules import column_problems, schema_problems
 from twinify_lite.schema.settle import DEFAULTS, LAST, settle, zone_info
+from twinify_lite.schema.words import SYNONYMS
 
 DAY, NOON, UTC = datetime.date(2024, 5, 6), datetime.datetime(2024, 5, 6, 12), datetime.UTC
 MIDNIGHT = datetime.datetime(2024, 5, 6)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import KEYS, KINDS, Column, Schema
-from twinify_lite.schema.rules import DIRECTIVES
+from twinify_lite.schema.checks import DIRECTIVES
 from twinify_lite.schema.settle import DEFAULTS, LAST
 from twinify_lite.schema.toml import parse, render
 

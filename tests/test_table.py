@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 
 from twinify_lite.errors import TableError
 from twinify_lite.table import CsvStyle, PrivateTable, read_table, replacing, write_table
-from twinify_lite.table.csv_file import SEPARATORS, guess_separator
+from twinify_lite.table.csv_reading import guess_separator
+from twinify_lite.table.csv_style import SEPARATORS
 
 CANARY = "CANARY_7f3a"
 PEOPLE = pa.table({"name": [CANARY, "b", None], "age": [40, None, 42], "income": [1.5, 2.0, None]})

@@ -21,7 +21,7 @@ from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from twinify_lite.schema.constraints import Enforcer
+    from twinify_lite.schema.enforcing import Enforcer
     from twinify_lite.table import PrivateTable
 
 __all__ = ["BINS", "Layout", "decode", "encode", "layout"]
@@ -195,7 +195,7 @@ def _constant(column: Column, rows: int) -> pa.Array:
 def _enforcer(schema: Schema, enforcer: Enforcer | None) -> Enforcer:
     if enforcer is not None:
         return enforcer
-    from twinify_lite.schema.constraints import Enforcer
+    from twinify_lite.schema.enforcing import Enforcer
 
     return Enforcer(schema)
 

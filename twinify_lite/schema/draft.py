@@ -22,7 +22,7 @@ from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.guess import guess, looks_at_cells, type_name
 from twinify_lite.schema.guess_votes import LEAST
-from twinify_lite.schema.rules import suggestion
+from twinify_lite.schema.words import suggestion
 from twinify_lite.table import PrivateTable, read_table
 
 #: A category with more levels than these is left open by `peek`.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import KEYS, KINDS, Column, Schema
-from twinify_lite.schema.rules import misplaced, nearest_kind, suggestion, unknown_kind
 from twinify_lite.schema.settle import implied, keys_of
+from twinify_lite.schema.words import misplaced, nearest_kind, suggestion, unknown_kind
 
 if TYPE_CHECKING:
     from twinify_lite.schema.constraints import Constraint

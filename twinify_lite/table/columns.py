@@ -1,0 +1,66 @@
+"""Which columns a table may have: how they are named, and what their cells are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from twinify_lite.errors import TableError
+
+
+def check_columns(schema: pa.Schema, name: str) -> None:
+    """Refuse a table without columns, with blank or equal names, or with cells that are no single value."""
+    problems = name_problems(schema.names) if len(schema) else ["There are no columns. Give at least one."]
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if not _is_plain(kind):
+            problems.append(
+                f"Column {field.name!r} is of type {str(kind).split('<')[0]}. Turn it into text or numbers, one value "
+                "a cell, or leave it out."
+            )
+    if problems:
+        raise TableError("\n".join(f"{name}: {problem}" for problem in problems))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    is_value = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    return is_text or (is_value and not pa.types.is_interval(kind))
+
+
+def name_problems(names: Sequence[str]) -> list[str]:
+    """What is wrong with these column names: blank ones by position, and those that occur twice."""
+    problems = []
+    blank = [number for number, name in enumerate(names, 1) if not name.strip()]
+    if blank:
+        fix = "Name every column in the header"
+        if blank == [1]:
+            fix += "; if it is the index that pandas wrote, write the file with `to_csv(index=False)`"
+        elif blank == [len(names)]:
+            fix += "; if every line ends with a separator, remove it from every line"
+        which = f"Column {blank[0]} of {len(names)} has" if len(blank) == 1 else f"Columns {_listed(blank)} have"
+        problems.append(f"{which} no name. {fix}.")
+    twice = [name for name, times in Counter(names).items() if times > 1 and name.strip()]
+    # A name that is a number hints at a file without a header, whose "names" are the cells of its first row.
+    headless = any(_is_number(name) for name in names)
+    for name in twice[:10]:
+        places = _listed([number for number, other in enumerate(names, 1) if other == name])
+        called = "the same" if headless else repr(name)
+        hint = " If the first line is a row and not a header, put a header above it." if headless else ""
+        problems.append(f"Columns {places} have {called} as their name. Rename all but one.{hint}")
+    return problems
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = [str(number) for number in numbers[:10]] + (["..."] if len(numbers) > 10 else [])
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
