@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinify_lite import cells
 from twinify_lite.cells import (
     MISSING,
     Cells,
@@ -367,3 +368,62 @@ def test_an_error_about_times_quotes_no_cell(format):
     while error is not None:
         assert SECRET not in str(error)
         error = error.__cause__ or error.__context__
+
+
+TEXTS = [
+    *(
+        "0",
+        "-0",
+        " 1",
+        "+1",
+        "1e400",
+        "007",
+        "0x1F",
+        "nan",
+        "9" * 30,
+        "1.5",
+        "1,5",
+        "N",
+        "٣",
+        "2023-02-30",
+        "2024-02-29",
+    ),
+    *("2023-01-01", "2023-1-1", "0000-01-01", "0001-01-01", "2023-01-01 10:00", "2023-01-01T10:00:00.123456789"),
+    *("2023-01-01T10:00:00Z", "2023-01-01 10:00:00+02:00", "2024-03-31 03:30:00", "2999-07-01 12:00", "01.02.2023"),
+    *("1.2.2023", "true", "F", "2023-01-01 10:00:00.5", "2023-01-01 24:00", "2023-W01-1", "20230101"),
+]
+READ_AS = [
+    Column(name="x", kind="number"),
+    Column(name="x", kind="integer"),
+    Column(name="x", kind="boolean"),
+    Column(name="x", kind="category", levels=("1", "N")),
+    Column(name="x", kind="datetime"),
+    Column(name="x", kind="datetime", resolution="microsecond"),
+    Column(name="x", kind="datetime", resolution="second", zone="Europe/Helsinki"),
+    Column(name="x", kind="datetime", resolution="second", zone="UTC", format="%Y-%m-%dT%H:%M:%S%z"),
+    Column(name="x", kind="datetime", format="%d.%m.%Y"),
+]
+
+
+@pytest.mark.parametrize("column", READ_AS, ids=lambda column: f"{column.kind} {column.format or column.zone}")
+@pytest.mark.parametrize("mark", [".", ","])
+def test_what_a_cell_is_read_as_depends_on_that_cell_alone(column, mark):
+    """Otherwise one row could change what all others vote for, and no noise would cover that."""
+    alone = {text: cells.parse(column, pa.array([text]), decimal=mark) for text in TEXTS}
+    for text in TEXTS:
+        for other in TEXTS:
+            value, state = cells.parse(column, pa.array([text, other]), decimal=mark)
+            assert state[0] == alone[text].state[0], (text, other)
+            assert state[0] != 0 or value[0] == alone[text].value[0], (text, other)
+
+
+def test_a_whole_number_that_needs_another_digit_when_rounded_is_read():
+    column = Column(name="x", kind="integer")
+    array = pa.array([decimal.Decimal("12.50"), decimal.Decimal("999.99")], pa.decimal128(5, 2))
+    assert list(cells.parse(column, array).value) == [12, 1000]
+
+
+def test_chunks_with_more_values_together_than_their_index_can_number_are_read():
+    chunks = [pa.array([f"v{i}" for i in range(start, start + 100)]).dictionary_encode() for start in (0, 100)]
+    small = [chunk.cast(pa.dictionary(pa.int8(), pa.string())) for chunk in chunks]
+    assert len(cells.texts(pa.chunked_array(small)).unique()) == 200

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinify_lite.cells import zones
-from twinify_lite.cells.parsing import attempt, by_distinct_text, is_text, only, plain
+from twinify_lite.cells.parsing import by_distinct_text, is_text, only, plain
 from twinify_lite.cells.stamps import INSTANT, STAMP, counts, nulls, parse, show, tells_zone, tokens
 from twinify_lite.cells.zones import zone_of
 from twinify_lite.schema import Column, Moment
@@ -36,6 +36,12 @@ ISO = {
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+#: What Arrow reads, and reads as Python does: a year from 1, a day that its month has in every year, a time or none.
+_EASY_ISO = (
+    "^(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-"
+    "(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    r"(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?)?$"
+)
 
 
 # -- scalars ----------------------------------------------------------------------------------------------------------
@@ -152,23 +158,35 @@ def _parsed(column: Column, array: pa.Array) -> pa.Array:
 
 
 def _parsed_iso(column: Column, array: pa.Array) -> pa.Array:
+    """Every cell by itself: what one cell is read as may not depend on another, or one row could move all votes."""
+    easy = pc.match_substring_regex(array, _EASY_ISO)
+    wall, rest = only(easy, array).cast(STAMP), only(pc.invert(easy), array)
     zone = _zone_name(column)
-    easy = only(pc.match_substring_regex(array, "^[0-9]{4}-[0-9]{2}-[0-9]{2}"), array)
-    stamps = attempt(easy, STAMP)
-    if zone is not None:
-        stamps = attempt(easy, INSTANT) if stamps is None else _localised(stamps, zone).cast(INSTANT)
-    if stamps is None:
-        stamps = pa.nulls(len(array), STAMP if zone is None else INSTANT)
-    rest = only(stamps.is_null(), array)
-    if rest.null_count == len(rest):
-        return stamps
-    return pc.coalesce(stamps, by_distinct_text(rest, stamps.type, lambda text: _fromisoformat(column, text)))
+    if rest.null_count < len(rest):
+        wall = pc.coalesce(wall, by_distinct_text(rest, STAMP, lambda text: _wall_of(text, drop_offset=zone is None)))
+    if zone is None:
+        return wall
+    stamps = _localised(wall, zone).cast(INSTANT)
+    return stamps if rest.null_count == len(rest) else pc.coalesce(stamps, by_distinct_text(rest, INSTANT, _instant_of))
 
 
-def _fromisoformat(column: Column, text: str) -> datetime.datetime | None:
+def _wall_of(text: str, *, drop_offset: bool) -> datetime.datetime | None:
+    read = _fromisoformat(text)
+    return None if read is None or (read.tzinfo and not drop_offset) else read.replace(tzinfo=None)
+
+
+def _instant_of(text: str) -> datetime.datetime | None:
+    read = _fromisoformat(text)
     try:
-        return _settled(column, datetime.datetime.fromisoformat(text.strip()))
-    except (ValueError, OverflowError):
+        return read.astimezone(datetime.UTC) if read and read.tzinfo else None
+    except OverflowError:
+        return None
+
+
+def _fromisoformat(text: str) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
         return None
 
 
@@ -181,11 +199,8 @@ def _strptime(column: Column, text: str) -> datetime.datetime | None:
 
 
 def _settled(column: Column, moment: datetime.datetime) -> datetime.datetime:
-    """An instant in UTC where the column has a zone, otherwise what the text shows."""
-    zone = _zone(column)
-    if zone is None:
-        return moment.replace(tzinfo=None)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(datetime.UTC)
+    """What a text with an offset tells: an instant where the column has a zone, otherwise what it shows."""
+    return moment.replace(tzinfo=None) if _zone(column) is None else moment.astimezone(datetime.UTC)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -36,7 +36,9 @@ def is_readable(arrow: pa.DataType) -> bool:
 def plain(array: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One contiguous array without a dictionary; text as `string`; null for what is not a finite number."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks() if array.num_chunks else pa.array([], array.type)
+        # Each chunk by itself: the dictionaries of several may be too many values for their type of index.
+        chunks = [plain(chunk) for chunk in array.chunks]
+        return pa.concat_arrays(chunks) if chunks else plain(pa.array([], array.type))
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_null(array.type) or (is_text(array.type) and not pa.types.is_string(array.type)):
@@ -73,8 +75,8 @@ def integers(array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> pa.Arr
         return array.cast(pa.int64(), safe=False)
     rounded = numbers(array)
     inside = pc.less(pc.abs(rounded), 2.0**63)
-    if pa.types.is_decimal(array.type):  # a double would lose digits
-        rounded = array
+    if pa.types.is_decimal(array.type):  # a double would lose digits; and 999.99 needs another one when rounded
+        rounded = array.cast(pa.decimal256(76, array.type.scale))
     return only(inside, pc.round(rounded, round_mode="half_to_even")).cast(pa.int64(), safe=False)
 
 
