@@ -313,11 +313,46 @@ def test_a_frame_keeps_its_types():
     table = read_table(frame)
     assert table.types["i"] == "int64"
     assert table.types["c"] == "dictionary<string>"
-    assert table.types["d"] == "decimal128(3, 2)"
+    assert table.types["d"] == "string"
     assert table.types["z"] == "int64"
     assert table.reveal()["f"].to_pylist() == [1.5, None]
     assert table.reveal()["t"].to_pylist() == [datetime.datetime(2020, 1, 1), None]
     assert table.reveal()["c"].to_pylist() == ["x", None]
+
+
+MANY = {
+    "whole": [1, 2, 3, 4],
+    "decimals": [decimal.Decimal("1.5"), decimal.Decimal("2.5")] * 4,
+    "floats": [1.0, 2.5, 3.0, 4.0, 5.0],
+    "truths": [True, False, True, True],
+    "dates": [datetime.date(2020, 1, 1)] * 5,
+    "times": [datetime.datetime(2020, 1, 1, 12)] * 5,
+    "instants": [pd.Timestamp("2020-01-01 23:30", tz="Europe/Helsinki")] * 5,
+    "texts": ["a", "b", "c", "d"],
+}
+STRANGE = [
+    None,
+    "N",
+    2**70,
+    2.5,
+    decimal.Decimal("123456.789"),
+    datetime.date(1999, 9, 9),
+    pd.Timestamp("1999-09-09", tz="Asia/Tokyo"),
+    [1],
+    b"x",
+    object,
+]
+
+
+@pytest.mark.parametrize("kind", MANY)
+@pytest.mark.parametrize("strange", STRANGE, ids=str)
+@pytest.mark.parametrize("place", [0, -1])
+def test_one_object_does_not_change_how_the_others_are_read(kind, strange, place):
+    alone = read_table(pd.DataFrame({"a": pd.Series(MANY[kind], dtype=object)})).reveal()["a"]
+    cells = [strange, *MANY[kind]] if place == 0 else [*MANY[kind], strange]
+    together = read_table(pd.DataFrame({"a": pd.Series(cells, dtype=object)})).reveal()["a"]
+    assert together.type == alone.type
+    assert (together[1:] if place == 0 else together[:-1]).to_pylist() == alone.to_pylist()
 
 
 @pytest.mark.parametrize(
