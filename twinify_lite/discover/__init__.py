@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinify_lite import accountant
-from twinify_lite.accountant import ApproximateDP, DiscreteLaplace, Gaussian, NotPrivate, Relation
+from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relation
 from twinify_lite.discover.completion import complete
 from twinify_lite.discover.findings import find_ranges, find_values, look_at
-from twinify_lite.discover.votes import Noise, selection_cost
-from twinify_lite.errors import PrivacyParameterError
+from twinify_lite.discover.votes import selection_cost
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
 from twinify_lite.exact import Bits, discrete_laplace
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.schema import Column, Schema
@@ -34,9 +34,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+GUESSED = (
+    "kinds, decimals, zones and date formats of columns, guessed from their cells by majorities that one row can turn "
+    "only where they are even"
+)
+TYPES = "the types of the table's columns"
 #: The share of a ledger's epsilon that discovery takes when all is open.
 SHARE = 0.1
-# Of that, for the number of rows.
+# Of that share, for the number of rows.
 _ROWS = 0.2
 # Of the ledger's delta: for discovery, and of that for showing values that nobody knew.
 _DELTA, _SELECTION = 0.25, 0.4
@@ -70,11 +75,16 @@ def discover(
     table = read_table(table)
     schema = fill(schema, table)
     schema.require_public()
-    if schema.guessed:
-        ledger.treat_as_public("the kinds of columns, guessed from their cells by a rule that no single row can flip")
+    budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
+    for taken in _taken_from(table, schema):
+        ledger.treat_as_public(taken)
     rows = count_rows(table, schema, ledger, share=_ROWS * share)
-    budget = plan(schema, ledger, share=(1 - _ROWS) * share)
     return run(table, schema, budget.pay(ledger), rows=rows)
+
+
+def _taken_from(table: PrivateTable, schema: Schema) -> list[str]:
+    """What the schema has from the table and nobody paid for."""
+    return [GUESSED] * schema.guessed + [TYPES] * (table.style is None)
 
 
 def count_rows(table: PrivateTable, schema: Schema, ledger: Ledger, *, share: float) -> int:
@@ -92,6 +102,10 @@ def count_rows(table: PrivateTable, schema: Schema, ledger: Ledger, *, share: fl
     return max(1, count + noise)
 
 
+#: The receipts of a plan, by what they pay for.
+Payment = Mapping[str, Receipt]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Which tallies are made and with how much noise: settled before any of them is seen. It holds nothing private."""
@@ -103,32 +117,13 @@ class Plan:
     def pay(self, ledger: Ledger) -> Payment:
         """Spend all of the plan in one stage with its own delta."""
         if not self.noise:
-            return Payment()
+            return {}
         if math.isinf(ledger.epsilon):
-            return Payment({what: ledger.spend(NotPrivate(), what) for what in self.noise})
+            return {what: ledger.spend(NotPrivate(), what) for what in (*self.noise, "new values")}
         ledger.open_stage(delta=self.delta)
         receipts = {what: ledger.spend(Gaussian(noise_multiplier=noise), what) for what, noise in self.noise.items()}
         cost = selection_cost(ledger.relation, self.selection)
-        receipts["new values"] = ledger.spend(cost, "new values")
-        return Payment(receipts, self.selection)
-
-
-@dataclass(frozen=True)
-class Payment:
-    """The receipts of a plan. `selection` is what was paid for showing values that nobody knew, in probability."""
-
-    receipts: Mapping[str, Receipt] = field(default_factory=dict)
-    selection: float = 0.0
-
-    def noise(self, what: str) -> Noise:
-        """The noise of one tally; its receipt is used up by this."""
-        return Noise.of(self.receipts[what])
-
-    def claim_selection(self) -> float:
-        """The chance that is paid for; its receipt is used up by this."""
-        if "new values" in self.receipts:
-            self.receipts["new values"].redeem(ApproximateDP)
-        return self.selection
+        return {**receipts, "new values": ledger.spend(cost, "new values")}
 
 
 def plan(schema: Schema, ledger: Ledger, *, share: float) -> Plan:
@@ -141,6 +136,8 @@ def plan(schema: Schema, ledger: Ledger, *, share: float) -> Plan:
     needed = _needed(schema)
     if not needed or math.isinf(ledger.epsilon):
         return Plan(noise=dict.fromkeys(needed, 0.0), delta=delta, selection=selection)
+    if delta > ledger.delta - ledger.spent[1]:
+        raise BudgetExceeded("Discovery needs a quarter of the ledger's delta, and less is left. Make a new ledger.")
     whole = sum(_PARTS[what] for what in needed)
     openness = sum(map(_openness, schema.modelled)) / len(schema.modelled)
     one = accountant.calibrate(
@@ -172,7 +169,7 @@ def _openness(column: Column) -> float:
 
 def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> Discovery:
     """Make the tallies that `payment` paid for, and complete `schema` with what they show."""
-    if not payment.receipts:
+    if not payment:
         return Discovery(schema=schema, rows=rows, notes=())
     looks = [look_at(column, table) for column in schema.modelled if column.open]
     find_values(looks, payment)

@@ -64,7 +64,9 @@ def _complete_levelled(look: Look) -> Column:
         return column.replace(nullable=_nullable(look))
     if not look.frequent:
         return _left_out(column)
-    levels = tuple(sorted(look.frequent))  # not in the order of the rows, which is nobody's business
+    levels = tuple(sorted(set(look.frequent) - {column.other}))
+    if not levels:
+        return _left_out(column)
     other = column.other or (None if OTHER in levels else OTHER)
     return column.replace(levels=levels, other=other, nullable=_nullable(look))
 

@@ -5,22 +5,24 @@ A `Look` holds private cells until it is done; what is kept of it, in its public
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from twinify_lite import cells
 from twinify_lite.discover import ranges
-from twinify_lite.discover.votes import Ballot, Noise, tally
+from twinify_lite.discover.votes import Ballot, Tally, selection_chance
 from twinify_lite.schema import Column
 from twinify_lite.table import PrivateTable
 
 if TYPE_CHECKING:
     from twinify_lite.discover import Payment
+    from twinify_lite.ledger import Receipt
 
 # A count this many standard deviations above 0 shows that a column has missing cells.
 _CLEAR = 4.0
@@ -32,18 +34,19 @@ _SQUARE = {True: 1, False: 4}
 class Look:
     """One open column while it is looked at.
 
-    Private: `_codes` number the cells, 0 for missing and i for `_values[i - 1]`; `_numbers` are those values on the
-    scale of `Cells.value`, NaN where they are no numbers. Public: `frequent`, the values found and their noisy
-    tallies, whether cells are `missing`, and the `range`.
+    Private: `_codes` number the cells by what they hold, 0 for missing; `_numbers` are the numbers among that, on the
+    scale of `Cells.value` and in their order, then come `_texts`, which are NaN in `_numbers`. Equal numbers are one
+    item however they are written. Public: `frequent`, what was found and its noisy tally, whether cells are `missing`,
+    and the `range`.
     """
 
     column: Column
     _codes: np.ndarray = field(repr=False)
-    _values: pa.Array = field(repr=False)
     _numbers: np.ndarray = field(repr=False)
+    _texts: pa.Array = field(repr=False)
     _declared: np.ndarray = field(repr=False)
     _found: np.ndarray = field(repr=False)
-    frequent: dict[Any, float] = field(default_factory=dict)
+    frequent: dict[str | float, float] = field(default_factory=dict)
     missing: bool = False
     range: tuple[float, float] | None = None
 
@@ -58,7 +61,7 @@ class Look:
         return bool({"min", "max"} & set(self.column.open))
 
     def ballot(self, eligible: np.ndarray) -> Ballot:
-        """Votes for the values that are `eligible`, by number."""
+        """Votes for the items that are `eligible`."""
         item = np.where(eligible, np.arange(len(eligible)), -1)
         return Ballot(self._codes, item, len(item), _SQUARE[self.column.is_ranged])
 
@@ -72,44 +75,59 @@ class Look:
         bins = np.where(votes, grid.place(np.nan_to_num(self._numbers)), -1)
         return Ballot(self._codes, bins, grid.bins)
 
-    def take(self, sums: np.ndarray, noise: Noise, *, delta: float) -> None:
-        """Keep what the tally of a value ballot shows: missing cells, and values above the threshold."""
-        self.missing |= bool(noise.add(sums[:1])[0] > _CLEAR * noise.scale)
-        noisy = noise.select(sums[1:], delta=delta)
+    def take(self, missing: float, noisy: np.ndarray, noise: float) -> None:
+        """Keep what a tally of values shows: the noisy count of missing cells, and the items that were selected."""
+        self.missing |= bool(missing > _CLEAR * noise)
         for place in np.flatnonzero(noisy > -math.inf):
             self._found[place + 1] = True
-            self.frequent[self._public(place)] = float(noisy[place])
+            self.frequent[self.item(place + 1)] = float(noisy[place])
 
-    def _public(self, place: int) -> Any:
-        """The value that was found: a number where it is one, otherwise its text."""
-        number = self._numbers[place + 1]
-        return float(number) if math.isfinite(number) else cells.texts(self._values[place : place + 1])[0].as_py()
+    def item(self, place: int) -> str | float:
+        """What stands behind a number in `_codes`."""
+        if math.isfinite(self._numbers[place]):
+            return float(self._numbers[place])
+        return self._texts[int(place) - (len(self._numbers) - len(self._texts))].as_py()
 
 
 def look_at(column: Column, table: PrivateTable) -> Look:
-    """Number the cells of one column."""
-    encoded = cells.plain(table.reveal()[column.name]).dictionary_encode()
+    """Number what the cells of one column hold. What one cell becomes depends on that cell alone."""
+    array = table.reveal()[column.name]
+    encoded = (cells.plain(array) if column.is_ranged else cells.texts(array)).dictionary_encode()
     decimal = table.style.decimal if table.style else "."
     read = cells.parse(column, encoded.dictionary, decimal=decimal)
-    is_number = (read.state == cells.VALUE) & column.is_ranged
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1
+    is_number = (read.state == cells.VALUE) & column.is_ranged & _is_in_calendar(column, read.value)
+    numbers, places = np.unique(read.value[is_number] + 0.0, return_inverse=True)  # -0.0 is 0.0
+    item = np.empty(len(is_number), np.int64)
+    item[is_number] = places
+    item[~is_number] = len(numbers) + np.arange(np.count_nonzero(~is_number))
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    texts = cells.texts(encoded.dictionary.filter(pa.array(~is_number)))
     return Look(
         column,
-        codes,
-        encoded.dictionary,
-        np.append(np.nan, np.where(is_number, read.value, np.nan)),
-        _declared=np.append(False, read.state > cells.VALUE),
-        _found=np.zeros(len(encoded.dictionary) + 1, bool),
+        _codes=np.append(item + 1, 0)[codes],
+        _numbers=np.concatenate([[np.nan], numbers, np.full(len(texts), np.nan)]),
+        _texts=texts,
+        _declared=np.concatenate([np.zeros(1 + len(numbers), bool), (read.state > cells.VALUE)[~is_number]]),
+        _found=np.zeros(1 + len(numbers) + len(texts), bool),
     )
+
+
+def _is_in_calendar(column: Column, value: np.ndarray) -> np.ndarray | bool:
+    """Whether ticks are in years that Python has dates for, in every zone; others are texts."""
+    if column.kind != "datetime":
+        return True
+    first, last = (cells.ticks(column, datetime.date(year, 1, 1)) for year in (2, 9999))
+    return (value >= first) & (value < last)
 
 
 def find_values(looks: list[Look], payment: Payment) -> None:
     """Find frequent values, then rarer ones, and which columns have missing cells."""
-    delta = payment.claim_selection() / 2 / max(1, sum(look.seeks_values for look in looks))
+    chance = selection_chance(payment["new values"]) / 2 / max(1, sum(look.seeks_values for look in looks))
     for what, ballot in (("values", value_ballot), ("rare values", rare_value_ballot)):
-        noise = payment.noise(what)
-        for look, sums in zip(looks, tally([ballot(look) for look in looks]), strict=True):
-            look.take(sums, noise, delta=delta)
+        tally = Tally(payment[what], [ballot(look) for look in looks])
+        for place, look in enumerate(looks):
+            missing = tally.counts(place, slice(0, 1))[0]
+            look.take(missing, tally.select(place, slice(1, None), delta=chance), tally.scale)
 
 
 def value_ballot(look: Look) -> Ballot:
@@ -136,16 +154,17 @@ def find_ranges(looks: list[Look], payment: Payment) -> None:
     if not looks:
         return
     grids = [ranges.magnitudes(look.column) for look in looks]
-    _look_closer(looks, grids, payment.noise("magnitudes"), ranges.hull, inside=False)
+    _look_closer(looks, grids, payment["magnitudes"], ranges.hull, inside=False)
     for what in ("closer", "closest"):
         coarse = [look for look in looks if look.range and ranges.is_coarse(look.column, *look.range)]
         grids = [ranges.parts(*look.range) for look in coarse]
-        _look_closer(coarse, grids, payment.noise(what), ranges.zoom, inside=True)
+        _look_closer(coarse, grids, payment[what], ranges.zoom, inside=True)
 
 
 def _look_closer(
-    looks: list[Look], grids: list[ranges.Grid], noise: Noise, conclude: Callable, *, inside: bool
+    looks: list[Look], grids: list[ranges.Grid], receipt: Receipt, conclude: Callable, *, inside: bool
 ) -> None:
     ballots = [look.number_ballot(grid, inside=inside) for look, grid in zip(looks, grids, strict=True)]
-    for look, grid, sums in zip(looks, grids, tally(ballots), strict=True):
-        look.range = conclude(grid, noise.add(sums), noise.scale)
+    tally = Tally(receipt, ballots)
+    for place, (look, grid) in enumerate(zip(looks, grids, strict=True)):
+        look.range = conclude(grid, tally.counts(place), tally.scale)

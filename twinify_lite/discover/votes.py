@@ -4,6 +4,8 @@ This is all of the data that discovery ever sees. A row's votes are integers who
 however many columns it votes in, so one row moves the tallies by at most `WEIGHT` in Euclidean norm, and the Gaussian
 mechanism covers all columns at once. A row that has little left to vote for gives its few votes more weight: that is
 how later rounds find rarer values at no more cost (Swanberg, Desfontaines, Haney 2023, "DP-SIPS").
+
+How long a tally takes depends on how many values are frequent. Do not let an adversary time it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 from scipy.stats import norm
 
 from twinify_lite.accountant import ApproximateDP, Gaussian, NotPrivate, Relation
+from twinify_lite.errors import ReceiptError
 from twinify_lite.exact import Bits, rounded_gaussians
 from twinify_lite.ledger import Receipt
 
@@ -23,7 +26,7 @@ from twinify_lite.ledger import Receipt
 WEIGHT = 2**20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ballot:
     """One column's votes: row i votes for item `item[codes[i]]`, or for none where that is negative.
 
@@ -115,6 +118,45 @@ class Noise:
 def _sensitivity(relation: Relation) -> float:
     """Of a tally: WEIGHT where a row is added; where one is replaced, votes go and others come, sqrt(2) of that."""
     return WEIGHT if relation is Relation.ADD_REMOVE else WEIGHT * math.sqrt(2) * (1 + 1e-15)
+
+
+class Tally:
+    """The sums of all ballots of one receipt, of which nothing leaves without its noise.
+
+    Formal guarantee: the receipt pays for one joint tally, and each of its items is released at most once.
+    """
+
+    def __init__(self, receipt: Receipt, ballots: Sequence[Ballot]):
+        self._noise = Noise.of(receipt)
+        self._sums = tally(ballots)
+        self._kept = [np.ones(len(sums), bool) for sums in self._sums]
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the noise, in votes of a whole row."""
+        return self._noise.scale
+
+    def counts(self, ballot: int, items: slice = slice(None)) -> np.ndarray:
+        """Noisy sums of items that everybody knows, empty ones too."""
+        return self._noise.add(self._take(ballot, items))
+
+    def select(self, ballot: int, items: slice = slice(None), *, delta: float) -> np.ndarray:
+        """Noisy sums of items that nobody knows, as `Noise.select` shows them."""
+        return self._noise.select(self._take(ballot, items), delta=delta)
+
+    def _take(self, ballot: int, items: slice) -> np.ndarray:
+        if not self._kept[ballot][items].all():
+            raise ReceiptError("These votes have been released. Another release of them needs a receipt of its own.")
+        self._kept[ballot][items] = False
+        return self._sums[ballot][items]
+
+
+def selection_chance(receipt: Receipt) -> float:
+    """What a receipt for `selection_cost` pays for: the chance that one row shows an item. It is used up by this."""
+    receipt.redeem((ApproximateDP, NotPrivate))
+    if isinstance(receipt.mechanism, NotPrivate):
+        return 1.0
+    return receipt.mechanism.delta / (1 if receipt.relation is Relation.ADD_REMOVE else 2)
 
 
 def selection_cost(relation: Relation, delta: float) -> ApproximateDP:

@@ -1,0 +1,208 @@
+"""That discovery is post-processing of its tallies, and that one row moves those by no more than it may.
+
+Tables and their neighbours are read here from scratch, each by itself: what one row does to the reading of another
+would show, and so would anything that reaches the result past the noise.
+"""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tables import hospital
+
+import twinify_lite as tw
+from twinify_lite.discover import findings, ranges, votes
+from twinify_lite.schema import Column, Schema
+from twinify_lite.table import PrivateTable
+
+NASTY = [
+    "0",
+    "-0",
+    "0.0",
+    "1",
+    "1.0",
+    "+1",
+    "1e0",
+    "1e400",
+    "-7",
+    "007",
+    "0x1F",
+    "nan",
+    "inf",
+    "N",
+    "abc",
+    "٣",
+    "999999999999999999999999999999",
+    "1,5",
+    "1.5",
+    "2023-02-30",
+    "2024-02-29",
+    "2023-01-01",
+    "2023-1-1",
+    "0000-01-01",
+    "0001-01-01",
+    "9999-12-31",
+    "2023-01-01T10:00:00",
+    "2023-01-01T10:00:00Z",
+    "2023-01-01T10:00:00.123456789",
+    "2023-01-01T10:00:00.5",
+]
+NASTY += ["", " 1", "2023-01-01 10:00", "2023-01-01 10:00:00+02:00", "2024-03-31 03:30:00", "2999-07-01 12:00"]
+COLUMNS = [
+    Column(name="x", kind="category"),
+    Column(name="x", kind="number"),
+    Column(name="x", kind="integer"),
+    Column(name="x", kind="number", special=("N", -7), scale="log"),
+    Column(name="x", kind="datetime"),
+    Column(name="x", kind="datetime", resolution="second", zone="Europe/Helsinki"),
+    Column(name="x", kind="datetime", format="%Y-%m-%d"),
+    Column(name="x", kind="boolean"),
+]
+BALLOTS = {
+    "values": findings.value_ballot,
+    "rare values": findings.rare_value_ballot,
+    "magnitudes": lambda look: look.number_ballot(ranges.magnitudes(look.column), inside=False),
+    "closer": lambda look: look.number_ballot(ranges.parts(-10, 2000), inside=True),
+}
+
+
+def votes_by_item(columns, rows, release, found):
+    """The tally of a table that is read from scratch, by what the items stand for."""
+    table = PrivateTable(pd.DataFrame(rows, columns=[f"{i}" for i in range(len(columns))], dtype="string"))
+    looks = [findings.look_at(column.replace(name=f"{i}"), table) for i, column in enumerate(columns)]
+    looks = [look for look in looks if release in ("values", "rare values") or look.seeks_range]
+    for look in looks:
+        names = [None, *(look.item(place) for place in range(1, len(look._found)))]
+        look._found[:] = [name in found for name in names]
+    moved = {}
+    for number, (look, sums) in enumerate(
+        zip(looks, votes.tally([BALLOTS[release](look) for look in looks]), strict=True)
+    ):
+        by_name = release in ("values", "rare values")
+        names = [None, *(look.item(place) for place in range(1, len(sums)))] if by_name else range(len(sums))
+        moved |= {(number, name): int(total) for name, total in zip(names, sums, strict=True)}
+    return moved
+
+
+@pytest.mark.parametrize("release", BALLOTS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_one_row_moves_all_votes_of_a_release_together_by_at_most_its_weight(release, data):
+    columns = data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4))
+    row = st.tuples(*[st.sampled_from(NASTY)] * len(columns))
+    rows = data.draw(st.lists(row, min_size=2, max_size=8))
+    found = data.draw(st.sets(st.sampled_from(["0", 0.0, 1.0, "N", "abc"])))
+    whole = votes_by_item(columns, rows, release, found)
+    rest = votes_by_item(columns, rows[1:], release, found)
+    moved = [whole.get(key, 0) - rest.get(key, 0) for key in whole.keys() | rest.keys()]
+    assert sum(step**2 for step in moved) <= votes.WEIGHT**2
+
+
+def kinds_declared(frame, **changes):
+    schema = Schema.draft(PrivateTable(frame))
+    return schema.replace_columns(column.replace(**changes) for column in schema.columns)
+
+
+def other_table(frame):
+    """A table of the same kinds, in which every cell and the number of rows is different."""
+    changed = frame.iloc[:700].copy()
+    for name in frame.columns:
+        present = changed[name].dropna()
+        changed[name] = present.iloc[0] if len(present) else None
+    return changed
+
+
+def test_without_tallies_nothing_of_the_table_reaches_the_result(monkeypatch):
+    """If all tallies say the same of two tables, so does everything that is found."""
+    monkeypatch.setattr(votes.Noise, "add", lambda self, sums: np.arange(len(sums)) * 1000.0)
+    monkeypatch.setattr(votes.Noise, "select", lambda self, sums, delta: np.full(len(sums), -np.inf))
+    first, seed = hospital(3000), 7
+    schema = kinds_declared(first)
+    results = [
+        tw.discover(frame, schema, ledger=tw.Ledger(1.0, insecure_seed=seed)) for frame in (first, other_table(first))
+    ]
+    assert results[0].schema == results[1].schema
+    assert results[0].notes == results[1].notes
+    noisy_rows = [result.rows for result in results]
+    assert noisy_rows[0] - noisy_rows[1] == 2300  # the same noise on both: only the count itself differs
+
+
+def test_the_order_of_the_rows_does_not_matter(monkeypatch):
+    """With noise that depends on the item alone, a table in any order gives the same result."""
+    monkeypatch.setattr(votes.Noise, "add", lambda self, sums: sums / votes.WEIGHT)
+    monkeypatch.setattr(
+        votes.Noise,
+        "select",
+        lambda self, sums, delta: np.where(sums > 300 * votes.WEIGHT / 8, sums / votes.WEIGHT, -np.inf),
+    )
+    rng = np.random.default_rng(0)
+    frame = hospital(3000)
+    frame["visits"] = rng.choice(["1", "1.0", " 1", "2", "2.0", "X", "Q", "7", "8", "A"], len(frame))
+    frame["zero"] = rng.choice(["0", "-0", "0.0", "-0.0", "5"], len(frame))
+    schema = kinds_declared(frame)
+    results = []
+    for order in (slice(None), slice(None, None, -1)):
+        shuffled = frame.iloc[order].reset_index(drop=True)
+        results.append(tw.discover(shuffled, schema, ledger=tw.Ledger(1.0, insecure_seed=1)))
+    assert results[0] == results[1]
+    assert repr(results[0].schema) == repr(results[1].schema)  # where -0.0 is not 0.0
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "substitute"])
+def test_all_selections_together_use_no_more_chance_than_was_paid_for(relation, monkeypatch):
+    used = []
+    select = votes.Noise.select
+    monkeypatch.setattr(
+        votes.Noise, "select", lambda self, sums, delta: used.append(delta) or select(self, sums, delta=delta)
+    )
+    ledger = tw.Ledger(1.0, 1e-6, relation=relation)
+    tw.discover(hospital(500)[["sex", "ward", "age", "income"]], ledger=ledger)
+    paid = next(receipt.mechanism.delta for receipt in ledger.receipts if receipt.what == "new values")
+    twice = 2 if relation == "substitute" else 1
+    assert 0.99 * paid <= twice * sum(used) <= paid * (1 + 1e-12)
+
+
+def test_each_receipt_pays_for_one_joint_tally_and_each_item_leaves_once(monkeypatch):
+    made = []
+    make = votes.Tally.__init__
+    monkeypatch.setattr(votes.Tally, "__init__", lambda self, *args: made.append(self) or make(self, *args))
+    ledger = tw.Ledger(1.0)
+    tw.discover(hospital(500), ledger=ledger)
+    assert len(made) == sum(type(receipt.mechanism).__name__ == "Gaussian" for receipt in ledger.receipts)
+    for tally in made:
+        assert not any(kept.any() for kept in tally._kept)
+        if tally._kept:
+            with pytest.raises(tw.TwinError):
+                tally.counts(0)
+
+
+def test_a_year_that_python_does_not_know_is_a_text_among_the_dates():
+    days = [f"2015-{month:02d}-11" for month in range(1, 13)] * 2000 + ["0000-01-01"] * 8000
+    schema = tw.discover(
+        pd.DataFrame({"d": days}), Schema((Column(name="d", kind="datetime"),)), ledger=tw.Ledger(1.0)
+    ).schema
+    assert "0000-01-01" in schema["d"].special
+    assert schema["d"].min >= datetime.date(1990, 1, 1)
+
+
+def test_a_ledger_without_delta_is_refused_before_anything_is_spent():
+    ledger = tw.Ledger(1.0, 1e-6)
+    frame = hospital(500)[["sex"]]
+    for _ in range(3):
+        tw.discover(frame, ledger=ledger, share=0.05)
+    spent = ledger.spent
+    with pytest.raises(tw.BudgetExceeded, match="delta"):
+        tw.discover(frame, ledger=ledger, share=0.05)
+    assert ledger.spent == spent
+
+
+def test_a_frequent_value_that_is_the_declared_other_is_no_level_of_its_own():
+    column = Column(name="c", kind="category", other="rest")
+    found = tw.discover(pd.DataFrame({"c": ["rest", "a"] * 20_000}), Schema((column,)), ledger=tw.Ledger(1.0)).schema[
+        "c"
+    ]
+    assert found.levels == ("a",)
+    assert found.other == "rest"
