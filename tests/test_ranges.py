@@ -33,7 +33,7 @@ def test_magnitudes_over_twelve_orders_and_both_signs(power, sign):
     rng = np.random.default_rng(power + 10)
     values = sign * 10.0**power * rng.uniform(0.3, 1, 1000)
     grid = ranges.magnitudes(NUMBER)
-    low, high = ranges.hull(grid, counts(grid, values) + rng.normal(0, 20, grid.bins), 20)
+    low, high = ranges.hull(grid, counts(grid, values) + rng.normal(0, 20, grid.bins), 20, clear=4.0)
     assert low <= values.min()
     assert high >= values.max()
     assert max(abs(low), abs(high)) <= 5 * np.abs(values).max()
@@ -41,41 +41,41 @@ def test_magnitudes_over_twelve_orders_and_both_signs(power, sign):
 
 def test_an_empty_column_has_no_range():
     grid = ranges.magnitudes(NUMBER)
-    noise = np.random.default_rng(0).normal(0, 20, (50, grid.bins))
-    assert sum(ranges.hull(grid, noisy, 20) is not None for noisy in noise) <= 3
+    noise = np.random.default_rng(0).normal(0, 20, (300, grid.bins))
+    assert sum(ranges.hull(grid, noisy, 20, clear=ranges.clear(grid.bins)) is not None for noisy in noise) <= 4
 
 
 def test_bins_that_are_clear_only_together_are_found():
     grid = ranges.magnitudes(NUMBER)
     noisy = counts(grid, [1.5, 3, 7] * 30)
     assert noisy.max() == 30
-    assert ranges.hull(grid, noisy, 10) == (1.0, 10.0)
-    assert ranges.hull(grid, noisy, 20) is None
+    assert ranges.hull(grid, noisy, 10, clear=4.0) == (1.0, 10.0)
+    assert ranges.hull(grid, noisy, 20, clear=4.0) is None
 
 
 def test_a_narrow_range_far_from_zero_is_looked_at_twice():
     years = np.random.default_rng(0).integers(1940, 2021, 5000)
     grid = ranges.magnitudes(INTEGER)
-    low, high = ranges.hull(grid, counts(grid, years), 10)
+    low, high = ranges.hull(grid, counts(grid, years), 10, clear=4.0)
     assert (low, high) == (1000, 5000)
     for _ in range(2):
         assert ranges.is_coarse(INTEGER, low, high)
         grid = ranges.parts(low, high)
-        low, high = ranges.zoom(grid, counts(grid, years), 10)
-    assert 1700 <= low <= 1940
-    assert 2020 <= high <= 2300
+        low, high = ranges.zoom(grid, counts(grid, years), 10, spare=1, most=0.75)
+    assert 1850 <= low <= 1940
+    assert 2020 <= high <= 2150
 
 
 def test_a_range_that_is_mostly_filled_stays_as_it_is():
     ages = np.random.default_rng(0).integers(17, 91, 5000)
     grid = ranges.parts(10, 100)
-    assert ranges.zoom(grid, counts(grid, ages), 10) == (10, 100)
+    assert ranges.zoom(grid, counts(grid, ages), 10, spare=1, most=0.75) == (10, 100)
 
 
 def test_dates_are_found_by_decades():
     days = np.random.default_rng(0).integers(-3650, 18262, 5000)  # 1960 to 2019
     grid = ranges.magnitudes(DAY)
-    low, high = ranges.hull(grid, counts(grid, days), 10)
+    low, high = ranges.hull(grid, counts(grid, days), 10, clear=4.0)
     epoch = datetime.date(1970, 1, 1).toordinal()
     assert datetime.date.fromordinal(int(low) + epoch) == datetime.date(1960, 1, 1)
     assert datetime.date.fromordinal(int(high) + epoch) == datetime.date(2020, 1, 1)
@@ -87,3 +87,11 @@ def test_rounding_only_widens_and_by_little(low, width):
     assert bottom <= low + 1e-9 * abs(low)
     assert top >= (low + width) - 1e-9 * abs(low + width)
     assert top - bottom <= 1.25 * width
+
+
+def test_a_range_that_fills_its_lowest_part_asks_for_a_log_scale():
+    rng = np.random.default_rng(0)
+    grid = ranges.magnitudes(NUMBER)
+    assert ranges.is_skewed(grid, counts(grid, rng.lognormal(6, 2, 5000)), 1, 100_000)
+    assert not ranges.is_skewed(grid, counts(grid, rng.uniform(1, 100_000, 5000)), 1, 100_000)
+    assert not ranges.is_skewed(grid, counts(grid, rng.lognormal(6, 2, 5000)), 0, 100_000)

@@ -14,11 +14,12 @@ What is found is a complete `Schema`; all of it is post-processing of the tallie
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twinify_lite import accountant
+from twinify_lite import accountant, cells
 from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relation
 from twinify_lite.discover.completion import complete
 from twinify_lite.discover.findings import find_ranges, find_values, look_at
@@ -59,8 +60,8 @@ class Discovery:
 
 
 def discover(
-    table: PrivateTable | pd.DataFrame | pa.Table | str,
-    schema: Schema | None = None,
+    table: PrivateTable | pd.DataFrame | pa.Table | str | os.PathLike[str],
+    schema: Schema | str | os.PathLike[str] | None = None,
     *,
     ledger: Ledger,
     share: float = SHARE,
@@ -72,14 +73,25 @@ def discover(
     """
     if not 0 < share <= 1:
         raise PrivacyParameterError("share must lie in (0, 1]: the part of epsilon that discovery may take.")
+    if not isinstance(ledger, Ledger):
+        raise PrivacyParameterError("Discovery is paid for: pass ledger=Ledger(epsilon=..., delta=...).")
     table = read_table(table)
-    schema = fill(schema, table)
+    declared = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
+    schema = fill(declared, table)
     schema.require_public()
+    _require_fit(schema, declared or {}, table)
     budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
     for taken in _taken_from(table, schema):
         ledger.treat_as_public(taken)
     rows = count_rows(table, schema, ledger, share=_ROWS * share)
     return run(table, schema, budget.pay(ledger), rows=rows)
+
+
+def _require_fit(schema: Schema, declared: Container[str], table: PrivateTable) -> None:
+    """Refuse a declared kind that most cells contradict, before anything is spent on it."""
+    for column in schema.modelled:
+        if column.name in declared and "levels" not in column.open:
+            cells.read(column, table.reveal()[column.name], decimal=table.style.decimal if table.style else ".")
 
 
 def _taken_from(table: PrivateTable, schema: Schema) -> list[str]:

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinify_lite import cells
-from twinify_lite.discover import ranges
+from twinify_lite.discover.bounds import bounds
 from twinify_lite.discover.findings import Look
+from twinify_lite.discover.notes import OTHER, notes
 from twinify_lite.schema import Cell, Column, Schema
 from twinify_lite.schema.constraints import Condition, Constraint
-
-#: The level of all values that are too rare to be found.
-OTHER = "other"
 
 
 def complete(schema: Schema, looks: Sequence[Look]) -> tuple[Schema, tuple[str, ...]]:
@@ -21,33 +19,8 @@ def complete(schema: Schema, looks: Sequence[Look]) -> tuple[Schema, tuple[str, 
     columns = [_said(_COMPLETE[look.column.is_ranged](look), look.column, schema.constraints) for look in looks]
     whole = dataclasses.replace(schema, constraints=()).replace_columns(columns)
     kept = tuple(constraint for constraint in schema.constraints if not constraint.problems(whole))
-    notes = [
-        *_left_out_notes(column.name for column in columns if not column.is_modelled),
-        *_other_note(sum(new.other == OTHER != look.column.other for new, look in zip(columns, looks, strict=True))),
-        *_constraint_note(len(schema.constraints) - len(kept)),
-    ]
-    return dataclasses.replace(whole, constraints=kept), tuple(notes)
-
-
-def _left_out_notes(names: Iterable[str]) -> list[str]:
-    return [
-        f"Column {name!r}: no value or range is frequent enough to be found, as in free text or where every row has a "
-        'value of its own. It is left out. Declare `levels`, or `min` and `max`; or `kind = "identifier"` with '
-        '`sample = "surrogate"` to have values made up.'
-        for name in names
-    ]
-
-
-def _other_note(columns: int) -> list[str]:
-    note = f"Columns with a level {OTHER!r} for values too rare to be found: {columns}. Declare `levels` to keep them."
-    return [note] if columns else []
-
-
-def _constraint_note(dropped: int) -> list[str]:
-    note = (
-        f"Constraints that do not fit what was found, and are ignored: {dropped}. Declare the columns they are about."
-    )
-    return [note] if dropped else []
+    dropped = [constraint for constraint in schema.constraints if constraint not in kept]
+    return dataclasses.replace(whole, constraints=kept), tuple(notes(looks, columns, dropped))
 
 
 def _left_out(column: Column) -> Column:
@@ -62,8 +35,6 @@ def _complete_levelled(look: Look) -> Column:
     column = look.column
     if "levels" not in column.open:
         return column.replace(nullable=_nullable(look))
-    if not look.frequent:
-        return _left_out(column)
     levels = tuple(sorted(set(look.frequent) - {column.other}))
     if not levels:
         return _left_out(column)
@@ -72,51 +43,18 @@ def _complete_levelled(look: Look) -> Column:
 
 
 def _complete_ranged(look: Look) -> Column:
-    column = look.column
-    texts = sorted(value for value in look.frequent if isinstance(value, str))
-    numbers = sorted(
-        (value for value in look.frequent if not isinstance(value, str)), key=look.frequent.get, reverse=True
-    )
-    bounds = _bounds(column, look.range, numbers)
-    if bounds is None:
+    column, found = look.column, bounds(look)
+    if found is None:
         return _left_out(column)
-    low, high, apart = bounds
-    changes = {"nullable": _nullable(look), "min": _cell(column, low), "max": _cell(column, high)}
+    changes = {"nullable": _nullable(look), "min": _cell(column, found.low), "max": _cell(column, found.high)}
     if column.special is None:
-        changes["special"] = (*texts, *(_cell(column, number) for number in apart))
+        changes["special"] = (*look.frequent_texts, *(_cell(column, number) for number in found.apart))
     if column.heaps is None:
-        changes["heaps"] = tuple(
-            _cell(column, number) for number in numbers if number not in apart and low <= number <= high
-        )
+        inside = (number for number in look.frequent_numbers if found.low <= number <= found.high)
+        changes["heaps"] = tuple(_cell(column, number) for number in inside if number not in found.apart)
+    if look.is_skewed and 0 < 100 * found.low <= found.high:
+        changes["scale"] = "log"
     return column.replace(**changes)
-
-
-def _bounds(
-    column: Column, found: tuple[float, float] | None, frequent: list[float]
-) -> tuple[float, float, list[float]] | None:
-    """The range with the frequent numbers near it, and those that stand apart from it."""
-    low, high = (None if bound is None else cells.number_of(column, bound) for bound in (column.min, column.max))
-    if found is None and not frequent and (low is None or high is None):
-        return None
-    near = [found] if found else [(min(frequent), max(frequent))] if frequent else []
-    base = near[0] if near else (low, high)
-    apart = [number for number in frequent if column.special is None and found and _stands_apart(number, *base)]
-    inside = [number for number in frequent if number not in apart]
-    bottom = min([base[0], *inside]) if low is None else low
-    top = max([base[1], *inside]) if high is None else high
-    if low is None and high is None and top > bottom:
-        bottom, top = ranges.rounded(column, bottom, top)
-    if column.scale == "log":
-        bottom = max(bottom, base[0], ranges.SMALLEST[column.kind])
-    if top <= bottom:  # one frequent value and nothing else that can be found, or a declared bound beyond the rest
-        bottom, top = (bottom, bottom + 1) if high is None else (top - 1, top)
-    return bottom, top, apart
-
-
-def _stands_apart(number: float, low: float, high: float) -> bool:
-    """Whether a frequent number is a code beside the range: a 0 or a sign that the range has not, or far away."""
-    other_sign = (low >= 0 > number) or (high <= 0 < number) or (number == 0 and not low <= 0 <= high)
-    return other_sign or not low - (high - low) <= number <= high + (high - low)
 
 
 def _cell(column: Column, number: float) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,19 @@ class Look:
     frequent: dict[str | float, float] = field(default_factory=dict)
     missing: bool = False
     range: tuple[float, float] | None = None
+    is_skewed: bool = False
+
+    @property
+    def frequent_numbers(self) -> list[float]:
+        """The numbers that were found, the most frequent first."""
+        return sorted(
+            (item for item in self.frequent if not isinstance(item, str)), key=self.frequent.get, reverse=True
+        )
+
+    @property
+    def frequent_texts(self) -> list[str]:
+        """The texts that were found, in alphabetical order: that of the rows is nobody's business."""
+        return sorted(item for item in self.frequent if isinstance(item, str))
 
     @property
     def seeks_values(self) -> bool:
@@ -73,7 +85,8 @@ class Look:
         if inside:
             votes &= (self._numbers >= grid.edges[0]) & (self._numbers <= grid.edges[-1])
         bins = np.where(votes, grid.place(np.nan_to_num(self._numbers)), -1)
-        return Ballot(self._codes, bins, grid.bins)
+        # Where frequent values were found, few cells are left to vote, and theirs should count.
+        return Ballot(self._codes, bins, grid.bins, square=4 if self.frequent else 1)
 
     def take(self, missing: float, noisy: np.ndarray, noise: float) -> None:
         """Keep what a tally of values shows: the noisy count of missing cells, and the items that were selected."""
@@ -153,18 +166,26 @@ def find_ranges(looks: list[Look], payment: Payment) -> None:
     """Find the magnitudes of open ranges, and look closer where those are too coarse."""
     if not looks:
         return
-    grids = [ranges.magnitudes(look.column) for look in looks]
-    _look_closer(looks, grids, payment["magnitudes"], ranges.hull, inside=False)
-    for what in ("closer", "closest"):
+    _find_magnitudes(looks, payment["magnitudes"])
+    for what, spare, most in (("closer", 1, 0.6), ("closest", 2, 0.5)):
         coarse = [look for look in looks if look.range and ranges.is_coarse(look.column, *look.range)]
         grids = [ranges.parts(*look.range) for look in coarse]
-        _look_closer(coarse, grids, payment[what], ranges.zoom, inside=True)
+        tally = _tally_numbers(coarse, grids, payment[what], inside=True)
+        for place, (look, grid) in enumerate(zip(coarse, grids, strict=True)):
+            zoomed = ranges.zoom(grid, tally.counts(place), tally.scale, spare=spare, most=most)
+            look.range = look.range if zoomed == look.range else ranges.rounded(look.column, *zoomed)
 
 
-def _look_closer(
-    looks: list[Look], grids: list[ranges.Grid], receipt: Receipt, conclude: Callable, *, inside: bool
-) -> None:
-    ballots = [look.number_ballot(grid, inside=inside) for look, grid in zip(looks, grids, strict=True)]
-    tally = Tally(receipt, ballots)
+def _find_magnitudes(looks: list[Look], receipt: Receipt) -> None:
+    grids = [ranges.magnitudes(look.column) for look in looks]
+    tally = _tally_numbers(looks, grids, receipt, inside=False)
+    clear = ranges.clear(sum(grid.bins for grid in grids))
     for place, (look, grid) in enumerate(zip(looks, grids, strict=True)):
-        look.range = conclude(grid, tally.counts(place), tally.scale)
+        noisy = tally.counts(place)
+        look.range = ranges.hull(grid, noisy, tally.scale, clear=clear)
+        look.is_skewed = look.range is not None and ranges.is_skewed(grid, noisy, *look.range)
+
+
+def _tally_numbers(looks: list[Look], grids: list[ranges.Grid], receipt: Receipt, *, inside: bool) -> Tally:
+    ballots = [look.number_ballot(grid, inside=inside) for look, grid in zip(looks, grids, strict=True)]
+    return Tally(receipt, ballots)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from twinify_lite.cells import ticks
 from twinify_lite.schema import Column
@@ -23,9 +24,10 @@ SMALLEST = {"number": 1e-12, "integer": 1}
 #: Parts that a range is cut into when it is looked at more closely.
 PARTS = 16
 
-# Noise passes for a value's bin once in 30,000 bins at `_CLEAR`; next to a clear bin, `_FAINT` is enough.
-_CLEAR, _FAINT = 4.0, 2.0
-_MUCH = 20.0
+# Next to a bin that is clearly not empty, these standard deviations are enough, by the number of bins.
+_FAINT = {1: 2.5, 2: 3.0, 3: 3.0}
+# The outer parts of a range may be cut off where their sum is below the first, and what is left is above the second.
+_LITTLE, _MUCH = 2.0, 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,29 +57,48 @@ def magnitudes(column: Column) -> Grid:
     return Grid(np.concatenate([-series[::-1], [0.0], series]))
 
 
-def hull(grid: Grid, noisy: np.ndarray, noise: float) -> tuple[float, float] | None:
+def clear(bins: int) -> float:
+    """How many standard deviations a bin must have for noise to pass as one of `bins` once in a thousand times."""
+    return float(norm.isf(1e-3 / bins))
+
+
+def hull(grid: Grid, noisy: np.ndarray, noise: float, *, clear: float) -> tuple[float, float] | None:
     """The range of the bins that are clearly not empty, with faint neighbours; None where nothing is clear.
 
-    `noisy` are counts with noise of standard deviation `noise`.
+    `noisy` are counts with noise of standard deviation `noise`; one that exceeds `clear` times that is no noise.
     """
-    clear = np.flatnonzero(noisy > _CLEAR * noise)
-    if not len(clear):
-        clear = _clear_windows(noisy, noise, width=3)
-    if not len(clear):
+    filled = np.flatnonzero(noisy > clear * noise)
+    if not len(filled):
+        filled = _clear_windows(noisy, clear * noise, width=3)
+    if not len(filled):
         return None
-    low, high = int(clear[0]), int(clear[-1])
-    while low > 0 and noisy[low - 1] > _FAINT * noise:
-        low -= 1
-    while high + 1 < len(noisy) and noisy[high + 1] > _FAINT * noise:
-        high += 1
-    return float(grid.edges[low]), float(grid.edges[high + 1])
+    low = int(filled[0]) - _faint(noisy[: int(filled[0])][::-1], noise)
+    high = int(filled[-1]) + 1 + _faint(noisy[int(filled[-1]) + 1 :], noise)
+    return float(grid.edges[low]), float(grid.edges[high])
 
 
-def _clear_windows(noisy: np.ndarray, noise: float, *, width: int) -> np.ndarray:
+def _clear_windows(noisy: np.ndarray, limit: float, *, width: int) -> np.ndarray:
     """Bins of windows (a decade is three bins) that are clear together where no bin is alone."""
     sums = np.convolve(noisy, np.ones(width), "valid")
     best = int(np.argmax(sums))
-    return np.arange(best, best + width) if sums[best] > _CLEAR * noise * math.sqrt(width) else np.array([], int)
+    return np.arange(best, best + width) if sums[best] > limit * math.sqrt(width) else np.array([], int)
+
+
+def _faint(beyond: np.ndarray, noise: float) -> int:
+    """How many of the bins beyond a clear one are not empty either, by one, two or three at a time."""
+    for width, limit in _FAINT.items():
+        part = beyond[:width]
+        if len(part) == width and part.sum() > limit * noise * math.sqrt(width):
+            return width + _faint(beyond[width:], noise)
+    return 0
+
+
+def is_skewed(grid: Grid, noisy: np.ndarray, low: float, high: float) -> bool:
+    """Whether half of the numbers lie in the lowest eighth of a positive range, so that a log scale suits them."""
+    inside = (grid.edges[:-1] >= low) & (grid.edges[1:] <= high)
+    counts = np.cumsum(np.where(inside, np.maximum(noisy, 0.0), 0.0))
+    median = grid.edges[1:][np.searchsorted(counts, counts[-1] / 2)]
+    return low > 0 and median <= high / 8
 
 
 def is_coarse(column: Column, low: float, high: float) -> bool:
@@ -90,24 +111,24 @@ def parts(low: float, high: float) -> Grid:
     return Grid(np.linspace(low, high, PARTS + 1))
 
 
-def zoom(grid: Grid, noisy: np.ndarray, noise: float) -> tuple[float, float]:
-    """The parts that hold what is clearly there and two more on either side, if that is half of the range or less.
+def zoom(grid: Grid, noisy: np.ndarray, noise: float, *, spare: int, most: float) -> tuple[float, float]:
+    """The parts that hold what is clearly there and `spare` more on either side, if they are at most `most` of all.
 
     Parts are cut off from outside as long as their sum is within twice its noise, and only where what is left is so
     much more that such a sum is a small part of it.
     """
     low = _empty_parts(noisy, noise)
     high = len(noisy) - _empty_parts(noisy[::-1], noise)
-    low, high = max(0, low - 2), min(len(noisy), high + 2)
+    low, high = max(0, low - spare), min(len(noisy), high + spare)
     is_much = noisy[low:high].sum() > _MUCH * noise * math.sqrt(len(noisy))
-    if is_much and high - low <= len(noisy) // 2:
+    if is_much and high - low <= most * len(noisy):
         return float(grid.edges[low]), float(grid.edges[high])
     return float(grid.edges[0]), float(grid.edges[-1])
 
 
 def _empty_parts(noisy: np.ndarray, noise: float) -> int:
     sums = np.cumsum(noisy)
-    filled = np.flatnonzero(sums > _FAINT * noise * np.sqrt(np.arange(1, len(noisy) + 1)))
+    filled = np.flatnonzero(sums > _LITTLE * noise * np.sqrt(np.arange(1, len(noisy) + 1)))
     return int(filled[0]) if len(filled) else len(noisy)
 
 

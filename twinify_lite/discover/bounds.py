@@ -1,0 +1,78 @@
+"""The range of a column from what was found of it, and the frequent numbers that stand apart from it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from twinify_lite import cells
+from twinify_lite.discover import ranges
+from twinify_lite.discover.findings import Look
+from twinify_lite.schema import Column
+
+
+class Bounds(NamedTuple):
+    """A range, and the frequent numbers beside it; `is_narrow` if one number is all that was found."""
+
+    low: float
+    high: float
+    apart: list[float]
+    is_narrow: bool = False
+
+
+def bounds(look: Look) -> Bounds | None:
+    """The declared bounds, and for open ones the range that was found with the frequent numbers near it."""
+    column = look.column
+    low, high = (None if bound is None else cells.number_of(column, bound) for bound in (column.min, column.max))
+    frequent = look.frequent_numbers
+    if low is not None and high is not None:
+        return Bounds(low, high, [])
+    if look.range is None and not frequent:
+        return None
+    first = next((number for number in frequent if number != 0), 0.0)
+    start = look.range or (first, first)
+    apart = [] if column.special is not None else _apart(column, start, frequent)
+    near = [number for number in frequent if number not in apart]
+    found = (min([start[0], *near]), max([start[1], *near]))
+    if column.scale == "log":
+        found = (max(found[0], ranges.SMALLEST[column.kind]), found[1])
+    return _between(column, found, low, high)._replace(apart=apart)
+
+
+def _between(column: Column, found: tuple[float, float], low: float | None, high: float | None) -> Bounds:
+    bottom, top = (found[0] if low is None else low), (found[1] if high is None else high)
+    if bottom < top:
+        return Bounds(bottom, top, [])
+    # One frequent number and nothing else that can be found, or a declared bound beyond all the rest.
+    room = 1 if column.kind != "number" else abs(bottom) / 2 or 1.0
+    if low is not None or bottom == 0:
+        return Bounds(bottom, bottom + room, [], is_narrow=True)
+    if high is not None:
+        return Bounds(top - room, top, [], is_narrow=True)
+    return Bounds(bottom - room, bottom + room, [], is_narrow=True)
+
+
+def _apart(column: Column, start: tuple[float, float], frequent: list[float]) -> list[float]:
+    """Frequent numbers that are codes beside the range: of another sign, a 0 that it has not, or far away.
+
+    The range grows by its neighbours first: what is near to one of them is not far.
+    """
+    low, high = start
+    apart = list(frequent)
+    while near := [number for number in apart if _is_near(column, number, low, high)]:
+        low, high = min([low, *near]), max([high, *near])
+        apart = [number for number in apart if number not in near]
+    return apart
+
+
+def _is_near(column: Column, number: float, low: float, high: float) -> bool:
+    if column.kind != "datetime" and not low <= number <= high:
+        next_to_zero = 2 if column.kind == "integer" else 0
+        if (low >= 0 > number) or (high <= 0 < number) or (number == 0 and min(abs(low), abs(high)) > next_to_zero):
+            return False
+    return max(low - number, number - high) <= _reach(column, low, high)
+
+
+def _reach(column: Column, low: float, high: float) -> float:
+    """How far a number may lie from a range and still belong to it: as far as the range is wide, or half its size."""
+    size = 0.0 if column.kind == "datetime" else max(abs(low), abs(high)) / 2
+    return max(high - low, size, 1.0 if column.kind == "integer" else 0.0)
