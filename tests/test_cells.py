@@ -15,6 +15,7 @@ from twinify_lite.cells import (
     Cells,
     arrow_type,
     dtype_of,
+    fixed,
     integers,
     moment,
     moments,
@@ -427,3 +428,27 @@ def test_chunks_with_more_values_together_than_their_index_can_number_are_read()
     chunks = [pa.array([f"v{i}" for i in range(start, start + 100)]).dictionary_encode() for start in (0, 100)]
     small = [chunk.cast(pa.dictionary(pa.int8(), pa.string())) for chunk in chunks]
     assert len(cells.texts(pa.chunked_array(small)).unique()) == 200
+
+
+# -- numbers as text --------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.floats(-1e6, 1e6), max_size=9), st.integers(0, 15))
+@settings(deadline=None)
+def test_fixed_gives_every_number_all_its_decimals(values, decimals):
+    value = np.array(values, float)
+    for found, number in zip(fixed(value, value > 5, decimals).to_pylist(), values, strict=True):
+        if number > 5 or not np.isfinite(number):
+            assert found == (None if number > 5 else str(number))
+            continue
+        apart = abs(decimal.Decimal(found) - decimal.Decimal(number))
+        assert apart <= decimal.Decimal("0.65").scaleb(-decimals)  # half a step, and what scaling may round
+        assert len(found.partition(".")[2]) == decimals
+        assert not found.startswith("-") or float(found) < 0
+
+
+def test_one_number_that_is_not_finite_leaves_the_others_as_they_are():
+    value = np.array([np.nan, 36.0, -0.001, -12.5, 1e300, np.inf])
+    shown = fixed(value, np.array([False] * 5 + [True]), 2).to_pylist()
+    assert shown == ["nan", "36.00", "0.00", "-12.50", f"{1e300:.2f}", None]
+    assert fixed(np.array([-3.0, 0.4, -0.4]), np.zeros(3, bool), 0).to_pylist() == ["-3", "0", "0"]

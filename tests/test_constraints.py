@@ -25,13 +25,23 @@ COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 class Special(str):
-    """A special value, which is not comparable with the others."""
+    """A special value that is a word, which is not comparable with the others."""
+
+
+def midnight(value):
+    """A date as the moment at which it begins; anything else as it is."""
+    return DATETIME(value.year, value.month, value.day) if type(value) is DATE else value
+
+
+def python_special(special):
+    """A special value as a person would read it: words are no numbers, and numbers are."""
+    return Special(special) if isinstance(special, str) else midnight(special)
 
 
 def python_cell(column, value, state):
     """One cell as a person would read it: None is missing."""
     if state != VALUE:
-        return None if state == MISSING else Special(column.special[state - 1])
+        return None if state == MISSING else python_special(column.special[state - 1])
     if column.is_levelled:
         return [*column.levels, column.other][value]
     if column.kind == "datetime":
@@ -52,8 +62,7 @@ def python_rows(schema, cells):
 def compares(column, cell, sign, value):
     if cell is None:
         return False
-    if isinstance(value, DATE) and not isinstance(value, DATETIME):
-        value = DATETIME(value.year, value.month, value.day)
+    value = midnight(value)
     if isinstance(value, bool):
         value = column.levels[value]
     if sign in ("==", "!="):
@@ -101,10 +110,18 @@ def holds(schema, rows):
 def in_range(column, cell):
     if cell is None or isinstance(cell, Special) or not column.is_ranged:
         return True
-    low, high = (
-        DATETIME(b.year, b.month, b.day) if type(b) is DATE else b for b in (column.min, column.max)
-    )  # a date is a midnight
-    return (low is None or low <= cell) and (high is None or cell <= high)
+    low, high = map(midnight, (column.min, column.max))
+    inside = (low is None or low <= cell) and (high is None or cell <= high)
+    return inside or cell in map(python_special, column.special or ())
+
+
+def is_spelled_as_special(column, cells):
+    """Whether every number that equals a special value is that special value."""
+    if not column.special:
+        return True
+    numbers = [python_special(special) for special in column.special if not isinstance(special, str)]
+    read = [python_cell(column, *pair) for pair in zip(cells.value.tolist(), cells.state.tolist(), strict=True)]
+    return not any(state == VALUE and cell in numbers for cell, state in zip(read, cells.state.tolist(), strict=True))
 
 
 def same(left, right):
@@ -121,6 +138,7 @@ def check_enforced(schema, cells):
     assert same(enforce(schema, after), after)
     assert all(after[n].value.dtype == c.value.dtype and after[n].state.dtype == np.int16 for n, c in cells.items())
     assert all(in_range(schema[name], cell) for row in rows for name, cell in row.items())
+    assert all(is_spelled_as_special(schema[name], column) for name, column in after.items())
     if not any(isinstance(constraint, Determines) for constraint in schema.constraints):
         for old, new in zip(before, rows, strict=True):
             assert old == new or not all(row_holds(schema, constraint, old) for constraint in schema.constraints)
@@ -186,6 +204,10 @@ NUMERIC = [
     {"kind": "number", "min": -2, "max": 3},
     {"kind": "number", "min": -5, "max": 5, "decimals": 1},
     {"kind": "number", "min": 0, "max": 5, "decimals": 0},
+    {"kind": "integer", "min": 2, "max": 9, "special": (0,)},
+    {"kind": "integer", "min": -6, "max": 9, "special": (0, "N", -9, 99)},
+    {"kind": "number", "min": 1, "max": 7, "special": (0, "N", 2.5)},
+    {"kind": "number", "min": 0, "max": 6, "decimals": 0, "special": (0.5, -1)},
 ]
 TIMES = [
     {"kind": "datetime"},
@@ -193,6 +215,14 @@ TIMES = [
     {"kind": "datetime", "resolution": "hour"},
     {"kind": "datetime", "resolution": "hour", "min": DATETIME(1969, 12, 30), "max": DATETIME(1970, 1, 2)},
     {"kind": "datetime", "resolution": "minute"},
+    {"kind": "datetime", "min": DATE(1970, 1, 3), "max": DATE(1970, 1, 9), "special": (DATE(1970, 1, 1), "never")},
+    {
+        "kind": "datetime",
+        "resolution": "hour",
+        "min": DATETIME(1970, 1, 1),
+        "max": DATETIME(1970, 1, 4),
+        "special": (DATETIME(1969, 12, 31, 5), DATETIME(1970, 1, 8)),
+    },
 ]
 PAIRS = st.one_of(*(st.tuples(st.sampled_from(kinds), st.sampled_from(kinds)) for kinds in (NUMERIC, TIMES)))
 
@@ -257,6 +287,22 @@ def test_a_chain_of_orders_sorts_the_columns_in_whatever_order_it_is_written(dat
     check_enforced(schema, data.draw(tables(schema)))
 
 
+@given(st.data(), PAIRS, st.sampled_from(list(COMPARE)))
+@settings(deadline=None)
+def test_a_condition_on_a_column_with_special_numbers_holds_in_every_row(data, pair, sign):
+    given, then = (column(name, **keys) for name, keys in zip("ab", pair, strict=True))
+
+    def value_of(col):
+        drawn = data.draw(values_of(col).filter(lambda value: value is not None))
+        is_tick = col.kind == "datetime" and isinstance(drawn, int)
+        return DATETIME(1970, 1, 1) + drawn * SPANS[col.resolution] if is_tick else drawn
+
+    condition = Condition("a", sign, value_of(given), "b", value_of(then))
+    if not condition.problems(Schema((given, then))):
+        schema = Schema((given, then), (condition,))
+        check_enforced(schema, data.draw(tables(schema)))
+
+
 @pytest.mark.parametrize("source", CONDITIONS)
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
@@ -305,9 +351,98 @@ def enforce_pair(kinds, lefts, rights):
 def test_an_order_swaps_values_and_clamps_them_to_their_ranges():
     plain, low = {"kind": "integer"}, {"kind": "integer", "min": 0, "max": 5}
     assert enforce_pair([plain, plain], [3, 1], [1, 3]) == ([1, 1], [3, 3])
-    assert enforce_pair([plain, low], [9], [2]) == ([2], [5])
-    assert enforce_pair([low, plain], [2], [-4]) == ([0], [2])
     assert enforce_pair([low, {"kind": "integer", "min": -9, "max": 1}], [5], [-9]) == ([0], [1])
+
+
+def test_an_order_changes_one_value_only_where_the_ranges_allow_no_swap():
+    plain, low = {"kind": "integer"}, {"kind": "integer", "min": 0, "max": 5}
+    assert enforce_pair([plain, low], [9], [2]) == ([2], [2])
+    assert enforce_pair([low, plain], [2], [-4]) == ([2], [2])
+
+
+WAGE = {"kind": "integer", "min": 4, "max": 100_000, "special": (0,)}
+
+
+def ordered_rows(kinds, lefts, rights, sources=("a <= b",)):
+    """What a person reads in the two columns after `enforce`."""
+    columns = [column(name, **keys) for name, keys in zip("ab", kinds, strict=True)]
+    schema = Schema(tuple(columns), tuple(map(Constraint.parse, sources)))
+    cells = {"a": cells_of(columns[0], lefts), "b": cells_of(columns[1], rights)}
+    return [tuple(row.values()) for row in check_enforced(schema, cells)]
+
+
+def test_an_order_swaps_a_special_number_with_a_value_where_both_columns_have_them():
+    assert ordered_rows([WAGE, WAGE], [48_716, 0, 0, 7], [0, 0, 5, 9]) == [(0, 48_716), (0, 0), (0, 5), (7, 9)]
+
+
+def test_an_order_beside_a_special_number_that_the_other_column_lacks_changes_that_cell_alone():
+    paid = {"kind": "integer", "min": 4, "max": 100_000}
+    assert ordered_rows([paid, WAGE], [50], [0]) == [(50, 50)]
+    top = {"kind": "integer", "min": 0, "max": 9, "special": (999,)}
+    assert ordered_rows([top, {"kind": "integer", "min": 0, "max": 9}], [999], [3]) == [(3, 3)]
+    assert ordered_rows([paid, {**WAGE, "max": 40}], [50], [0]) == [(4, 40)]
+
+
+def test_an_order_that_only_special_numbers_fulfil_uses_these():
+    assert ordered_rows([WAGE, {"kind": "integer", "min": 0, "max": 3}], [7, 0], [2, 1]) == [(0, 2), (0, 1)]
+    low = {"kind": "integer", "min": 0, "max": 3, "special": (50,)}
+    assert ordered_rows([{"kind": "integer", "min": 4, "max": 60}, low], [7, 55], [2, 2]) == [(7, 50), (4, 50)]
+
+
+def test_words_and_missing_cells_stay_out_of_an_order():
+    words = {"kind": "number", "min": 1, "max": 9, "special": ("N", 0)}
+    assert ordered_rows([words, words], ["N", 5, None, 5], [0, "N", 0, 0]) == [("N", 0), (5, "N"), (None, 0), (0, 5)]
+
+
+def test_an_order_that_meets_a_special_value_inside_the_range_writes_it_as_such():
+    inside = {"kind": "integer", "min": 0, "max": 99, "special": (40,)}
+    assert ordered_rows([inside, {"kind": "integer", "min": 0, "max": 99}], [60], [40]) == [(40, 60)]
+
+
+@pytest.mark.parametrize(
+    ("sign", "value", "changed"),
+    [
+        ("<", 5, "11000"),
+        ("<=", 5, "11100"),
+        (">", 6, "00011"),
+        (">=", 999, "00001"),
+        ("==", 0, "10000"),
+        ("!=", 0, "01111"),
+        ("<", 1, "11000"),
+        ("!=", 7, "11101"),
+    ],
+)
+def test_a_condition_compares_a_special_number_by_its_number(sign, value, changed):
+    hours = {"kind": "integer", "min": 5, "max": 100, "special": (0, "N", -1, 999)}
+    wage = {"kind": "integer", "min": 0, "max": 9, "special": ("N",)}
+    source = f"if a {sign} {value} then b == 'N'"
+    found = ordered_rows([hours, wage], [0, -1, 5, 7, 999], [3] * 5, [source])
+    assert "".join("1" if b == "N" else "0" for _, b in found) == changed
+    assert ordered_rows([hours, wage], ["N", None], [3, 3], ["if a < 5 then b == 'N'"]) == [("N", 3), (None, 3)]
+
+
+def test_a_number_as_text_among_the_special_values_is_compared_by_its_number():
+    columns = (
+        column("a", "number", min=1, max=9, special=("0.00",)),
+        column("b", "number", min=1, max=9, special=(0,)),
+    )
+    cells = {"a": cells_of(columns[0], [5, "0.00"]), "b": cells_of(columns[1], [0, 4])}
+    after = enforce(Schema(columns, (Order("a", "b"),)), cells)
+    assert after["a"].state.tolist() == [1, 1]
+    assert (after["b"].value.tolist(), after["b"].state.tolist()) == ([5, 4], [0, 0])
+    condition = Constraint.parse("if a == 0 then b == 3")
+    assert enforce(Schema(columns, (condition,)), cells)["b"].value.tolist() == [0, 3]
+
+
+def test_orders_that_pull_a_column_two_ways_settle():
+    columns = (
+        column("a", "integer", min=2, max=20),
+        column("b", "integer", min=0, max=20, special=(-5,)),
+        column("c", "integer", min=-3, max=4, special=(-5,)),
+    )
+    schema = Schema(columns, (Order("a", "b"), Order("b", "c")))
+    cells = {"a": cells_of(columns[0], [20]), "b": cells_of(columns[1], [20]), "c": cells_of(columns[2], [-5])}
+    check_enforced(schema, cells)
 
 
 def test_an_order_holds_even_where_the_values_were_outside_their_ranges():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from twinify_lite.encode import decode, encode, layout
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
+from twinify_lite.table import CsvStyle, PrivateTable, read_table, write_table
 
 settings.register_profile("encode", deadline=None, max_examples=150, derandomize=True)
 PROFILE = settings.get_profile("encode")
@@ -105,8 +106,6 @@ def test_a_table_keeps_the_order_of_its_columns_and_leaves_out_what_it_must(made
 @given(tables())
 def test_a_table_from_pandas_comes_back_as_the_same_frame(made):
     pd = pytest.importorskip("pandas")
-    from twinify_lite.table import PrivateTable
-
     kept = [
         case for case in made if case.column.dtype in ("double", "categorical", "timestamp[ns]") and not case.tolerance
     ]
@@ -155,11 +154,14 @@ def back(column, arrays, **more):
     return decode(Schema((column,)), arrays, **more)[column.name].to_pylist()
 
 
-def test_codes_and_states_beyond_the_last_are_clamped():
-    column = integer(special=(-1,))
-    assert back(column, {"x": np.zeros(3), "x:state": np.array([0, 1, 7])}) == [50, -1, None]
-    level = Column(name="x", kind="category", levels=("a", "b"), nullable=False)
-    assert back(level, {"x": np.array([-1, 0, 9])}) == ["a", "a", "b"]
+def test_a_place_at_a_special_value_within_the_range_is_that_special_value():
+    from twinify_lite.schema.constraints import Constraint
+
+    column = integer(special=("N", 50), nullable=False)
+    level = Column(name="y", kind="category", levels=("a", "b"), nullable=False)
+    schema = Schema((column, level), (Constraint.parse("x determines y"),))
+    arrays = {"x": np.zeros(3), "x:state": np.array([0, 2, 2]), "y": np.array([0, 1, 1])}
+    assert decode(schema, arrays).to_pydict() == {"x": ["50"] * 3, "y": ["b"] * 3}
 
 
 def test_what_is_outside_the_bounds_is_clamped_to_them():
@@ -383,6 +385,22 @@ def test_a_surrogate_counts_on_from_the_rows_before(pattern, dtype, wanted):
     assert decode(Schema((integer(nullable=False), column)), {"x": np.zeros(1)}, first=7)["k"].to_pylist() == [wanted]
 
 
+def test_a_table_that_no_model_sees_has_the_rows_that_are_asked_for():
+    key = Column(name="k", kind="identifier", sample="surrogate")
+    schema = Schema((key, Column(name="one", kind="constant", value=1)))
+    assert decode(schema, {}, rows=2, first=3).to_pydict() == {"k": ["4", "5"], "one": [1, 1]}
+    assert decode(schema, {}, rows=0).num_rows == 0
+    with pytest.raises(SchemaError, match=r"rows=\.\.\."):
+        decode(schema, {})
+
+
+def test_the_rows_that_are_asked_for_are_those_of_the_arrays():
+    schema = Schema((integer(nullable=False),))
+    assert decode(schema, {"x": np.zeros(2)}, rows=2).num_rows == 2
+    with pytest.raises(SchemaError, match="rows"):
+        decode(schema, {"x": np.zeros(2)}, rows=3)
+
+
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -420,6 +438,49 @@ def test_arrays_that_lack_a_column_or_differ_in_length_are_refused():
         of(integer(), ["1"], view="discrete", bins=0)
 
 
+@VIEWS
+@settings(PROFILE)
+@given(cases(), st.integers(1, 70))
+def test_arrays_of_the_other_view_are_refused_wherever_they_can_be_told(view, case, bins):
+    if not case.column.is_ranged:
+        return
+    schema, table = single(case)
+    other = "discrete" if view == "continuous" else "continuous"
+    with pytest.raises(SchemaError, match=f"encoded with view='{other}'; pass the same view to decode"):
+        decode(schema, encode(schema, table, view=other, bins=bins), view=view, bins=bins)
+
+
+def test_the_view_is_told_once_for_all_columns():
+    schema = Schema((integer(), integer(name="y"), Column(name="z", kind="boolean", nullable=False)))
+    arrays = encode(schema, pa.table({"x": ["1"], "y": ["2"], "z": ["yes"]}), view="discrete")
+    with pytest.raises(SchemaError, match=r"^These arrays were encoded with view='discrete'; [a-z ]*decode\.$"):
+        decode(schema, arrays)
+
+
+def test_codes_and_states_that_a_column_does_not_have_are_refused():
+    level = Column(name="y", kind="category", levels=("a", "b"), nullable=False)
+    schema = Schema((integer(special=(-1,)), level))
+    with pytest.raises(SchemaError) as caught:
+        decode(schema, {"x": np.zeros(1), "x:state": np.array([3]), "y": np.array([2])})
+    assert str(caught.value).split("\n") == [
+        "Column 'x' has states beyond the 3 of its schema. Decode with the schema and the view that encode had.",
+        "Column 'y' has codes beyond the 2 of its levels. Decode with the schema that encode had.",
+    ]
+    for wrong in (np.array([-1]), np.array([np.nan])):
+        with pytest.raises(SchemaError, match="'x' has states beyond"):
+            decode(schema, {"x": np.zeros(1), "x:state": wrong, "y": np.array([0])})
+
+
+def test_codes_of_more_bins_are_refused_and_bins_are_named():
+    column = integer(nullable=False)
+    codes = of(column, ["100"], view="discrete", bins=64)
+    with pytest.raises(
+        SchemaError, match=r"'x' has codes beyond the 32 that its `bins` make\. Pass the `bins` that encode had"
+    ):
+        back(column, codes, view="discrete")
+    assert back(column, codes, view="discrete", bins={"x": 64}) == [99]
+
+
 SECRET = "Quetzalcoatl"
 
 
@@ -454,11 +515,12 @@ def test_cells_that_no_kind_can_read_are_refused_by_their_type():
 # -- with the other parts ---------------------------------------------------------------------------------------------
 
 
-def test_a_csv_file_with_decimal_commas_comes_back_as_it_was(tmp_path):
-    from twinify_lite.table import read_table
+PRICES = "price;weight;day;age\n1,50;36,0;01.02.1899;7\nN;;;\n20,25;7,5;29.02.2024;40\n"
 
-    (tmp_path / "t.csv").write_text("price;day;age\n1,50;01.02.1899;7\nN;;\n20,25;29.02.2024;40\n")
+
+def prices(**more):
     price = Column(name="price", kind="number", min=0, max=100, decimals=2, special=("N",), nullable=False)
+    weight = Column(name="weight", kind="number", min=0, max=100, decimals=1, nullable=True)
     day = Column(
         name="day",
         kind="datetime",
@@ -467,14 +529,41 @@ def test_a_csv_file_with_decimal_commas_comes_back_as_it_was(tmp_path):
         format="%d.%m.%Y",
         nullable=True,
     )
-    schema = Schema((price, day, integer(name="age")))
-    table = read_table(tmp_path / "t.csv", decimal=",")
-    back = decode(schema, encode(schema, table), decimal=table.style.decimal)
+    return Schema((price, weight, day, integer(name="age")), style=CsvStyle(";", ",", **more))
+
+
+def test_a_csv_file_with_decimal_commas_comes_back_as_it_was(tmp_path):
+    (tmp_path / "t.csv").write_text(PRICES)
+    schema, table = prices(), read_table(tmp_path / "t.csv", decimal=",")
+    back = decode(schema, encode(schema, table))
     assert back.to_pydict() == {
         "price": ["1,50", "N", "20,25"],
+        "weight": [36.0, None, 7.5],
         "day": ["01.02.1899", None, "29.02.2024"],
         "age": [7, None, 40],
     }
+    write_table(back, tmp_path / "twin.csv")
+    assert (tmp_path / "twin.csv").read_text() == PRICES
+    same(encode(schema, back), encode(schema, table))
+
+
+def test_the_table_may_be_a_path_a_frame_or_a_private_table(tmp_path):
+    schema = prices(encoding="latin-1")
+    (tmp_path / "t.csv").write_bytes(PRICES.encode("latin-1"))
+    wanted = encode(schema, read_table(tmp_path / "t.csv", decimal=",", encoding="latin-1"))
+    same(encode(schema, tmp_path / "t.csv"), wanted)
+    same(encode(schema, str(tmp_path / "t.csv")), wanted)
+    frame = decode(schema, wanted).to_pandas()
+    same(encode(schema, frame), wanted)
+    same(encode(schema, PrivateTable(frame)), wanted)
+
+
+def test_decimals_are_noted_only_where_they_lose_nothing(tmp_path):
+    odd = Column(name="x", kind="number", min=0, max=9, decimals=1, special=(0.125,), nullable=False)
+    schema = Schema((odd, Column(name="y", kind="number", min=0, max=9, decimals=1, dtype="float", nullable=False)))
+    table = decode(schema, encode(schema, pa.table({"x": [0.125, 3.0], "y": [0.1, 3.0]})))
+    write_table(table, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "x,y\n0.125,0.1\n3,3.0\n"
 
 
 @VIEWS

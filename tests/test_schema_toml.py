@@ -13,6 +13,8 @@ from twinify_lite.schema import KEYS, KINDS, Column, Schema
 from twinify_lite.schema.checks import DIRECTIVES
 from twinify_lite.schema.settle import DEFAULTS, LAST
 from twinify_lite.schema.toml import parse, render
+from twinify_lite.table.csv_style import DECIMALS as CSV_DECIMALS
+from twinify_lite.table.csv_style import ENCODINGS, SEPARATORS, CsvStyle
 
 # -- every valid schema
 
@@ -94,6 +96,9 @@ SPECIFIC = {
 DTYPES = st.sampled_from(["int64", "double", "categorical", "timestamp[us]", "decimal(10,2)"])
 
 
+STYLES = st.builds(CsvStyle, st.sampled_from([*SEPARATORS]), st.sampled_from(CSV_DECIMALS), st.sampled_from(ENCODINGS))
+
+
 @st.composite
 def columns(draw, name):
     kind = draw(st.sampled_from(list(KINDS)))
@@ -107,7 +112,8 @@ def columns(draw, name):
 def schemas(draw):
     names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     made = [draw(columns(name)) for name in names]
-    return Schema(made, rows=draw(st.none() | st.integers(1, 2**63 - 1)), guessed=draw(st.booleans()))
+    rows = draw(st.none() | st.integers(1, 2**63 - 1))
+    return Schema(made, rows=rows, guessed=draw(st.booleans()), style=draw(st.none() | STYLES))
 
 
 @settings(deadline=None, max_examples=300)
@@ -264,13 +270,21 @@ def problems_of(text):
         ('[[columns]]\nkind = "number"', "columns must be tables"),
         ('[columns]\nage = "integer"', "Column 'age': it must be a table: write \\[columns.age\\]"),
         ("rowz = 3\n" + GOOD.replace("rows", "#"), "There is no key 'rowz' at the top; did you mean 'rows'\\?"),
-        ("zzz = 3\n" + GOOD, "There is no key 'zzz' at the top. The keys are rows, guessed, constraints, columns"),
+        ("zzz = 3\n" + GOOD, "There is no key 'zzz' at the top. The keys are rows, guessed, constraints, csv, columns"),
         (GOOD + '[b]\nkind = "number"', "There is no table \\[b\\]. If it is a column, write \\[columns.b\\]"),
         (GOOD + '[column.b]\nkind = "number"', "There is no key 'column' at the top; did you mean 'columns'\\?"),
         (GOOD.replace("48842", "0"), "rows must be a whole number above 0"),
         (GOOD.replace("48842", '"many"'), "rows must be a whole number above 0"),
         ("guessed = 3\n" + GOOD, "guessed must be true or false"),
         ('constraints = "a <= b"\n' + GOOD, "constraints must be a list"),
+        ('csv = ";"\n' + GOOD, r"csv must be a table: write \[csv\], with separator, decimal and encoding below it"),
+        (GOOD + '[cvs]\nseparator = ";"', "There is no key 'cvs' at the top; did you mean 'csv'\\?"),
+        (GOOD + '[csv]\nseperator = ";"', r"\[csv\]: there is no key 'seperator'; did you mean 'separator'\?"),
+        (GOOD + "[csv]\nqqq = 3", r"\[csv\]: there is no key 'qqq'. The keys are separator, decimal, encoding\."),
+        (GOOD + '[csv]\nseparator = ":"', r"\[csv\]: separator must be ',', ';', '\\t' or '\|'\."),
+        (GOOD + "[csv]\ndecimal = 0.5", r"\[csv\]: decimal must be '\.' or ','\."),
+        (GOOD + '[csv]\nencoding = ["x"]', r"\[csv\]: encoding must be 'utf-8', 'latin-1' or 'cp1252'\."),
+        (GOOD + '[csv]\nencoding = "latin-7"', r"encoding must be .* did you mean 'latin-1'\?"),
         ("[columns.a]\nmin = 3", "Column 'a': it has no kind. Add kind = ..., one of number, integer"),
         ('[columns.a]\nkind = "zzz"', "Column 'a': there is no kind 'zzz'. The kinds are number"),
         ('[columns.a]\nkind = ["x"]', "Column 'a': there is no kind \\['x'\\]"),
@@ -334,6 +348,27 @@ def test_one_error_lists_every_problem_of_every_column_and_of_the_top():
         "rows must be",
     ]
     assert len(found) == len(wanted)
+    assert all(part in line for part, line in zip(wanted, found, strict=True))
+
+
+# -- how a CSV file is written
+
+
+def test_the_look_of_a_csv_file_stands_above_the_columns():
+    text = render(Schema([one("boolean")], style=CsvStyle("\t", ",", "latin-1")))
+    assert '\n[csv]\nseparator = "\\t"\ndecimal = ","\nencoding = "latin-1"\n\n[columns.age]\n' in text
+    assert "[csv]" not in render(Schema([one("boolean")]))
+
+
+def test_what_a_look_leaves_out_is_the_usual_and_other_names_of_the_same_are_settled():
+    assert parse("[csv]\n" + GOOD.replace("rows", "#")).style == CsvStyle()
+    assert parse(GOOD + '[csv]\nseparator = "tab"\nencoding = "ISO-8859-1"').style == CsvStyle("\t", ".", "latin-1")
+    assert parse(GOOD).style is None
+
+
+def test_all_problems_of_a_look_are_listed_with_the_others():
+    found = problems_of(GOOD.replace("48842", "0") + '[csv]\nseparator = 3\ndecimal = ";"\nencodnig = "utf-8"')
+    wanted = ("separator must be", "decimal must be", "no key 'encodnig'", "rows must be")
     assert all(part in line for part, line in zip(wanted, found, strict=True))
 
 

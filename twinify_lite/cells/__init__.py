@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinify_lite.cells.moments import TICK, moment, moments, ticks, written
+from twinify_lite.cells.numerals import fixed
 from twinify_lite.cells.parsing import attempt, flags, integers, is_readable, is_text, numbers, only, plain, texts
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Cell, Column
@@ -25,6 +26,7 @@ __all__ = [
     "arrow_type",
     "decimals_of",
     "dtype_of",
+    "fixed",
     "integers",
     "moment",
     "moments",
@@ -316,18 +318,8 @@ def _number_texts(column: Column, value: np.ndarray, missing: np.ndarray, decima
     if column.kind == "integer":
         return pa.array(value, mask=missing).cast(pa.string())
     decimals = decimals_of(column)
-    array = pa.array(value, mask=missing).cast(pa.string()) if decimals is None else _fixed(value, missing, decimals)
+    array = pa.array(value, mask=missing).cast(pa.string()) if decimals is None else fixed(value, missing, decimals)
     return array if decimal == "." else pc.replace_substring(array, ".", decimal)
-
-
-def _fixed(value: np.ndarray, missing: np.ndarray, decimals: int) -> pa.Array:
-    """Numbers as text with all their decimals: in Arrow where their steps are whole numbers, which is much faster."""
-    steps = np.rint(np.abs(value) * 10.0**decimals)
-    if decimals == 0 or not (steps < 2.0**52).all():
-        return pa.array(np.char.mod(f"%.{decimals}f", value), pa.string(), mask=missing)
-    whole, part = (pa.array(number).cast(pa.string()) for number in divmod(steps.astype(np.int64), 10**decimals))
-    sign = pa.array(["", "-"]).take(pa.array((value < 0).astype(np.int8), mask=missing))
-    return pc.binary_join_element_wise(sign, whole, ".", pc.utf8_lpad(part, decimals, "0"), "")
 
 
 def _write_levelled(column: Column, cells: Cells, _decimal: str) -> pa.Array:

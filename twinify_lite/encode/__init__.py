@@ -6,23 +6,34 @@ can be special or missing. The discrete one has one code a cell. Both give a lev
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from twinify_lite.cells import MISSING, VALUE, Cells, arrow_type, read, write
+from twinify_lite.cells import MISSING, VALUE, Cells, arrow_type, number_of, read, rounded, write
 from twinify_lite.cells.parsing import attempt
 from twinify_lite.encode.axis import axis, fallback
 from twinify_lite.encode.layout import Layout, from_codes, layout, to_codes
-from twinify_lite.errors import SchemaError
+from twinify_lite.encode.refusals import (
+    code_problems,
+    lacking_problems,
+    refuse,
+    schema_problems,
+    state_of,
+    stranger_problems,
+    view_problems,
+)
 from twinify_lite.schema import Column, Schema
+from twinify_lite.table import CsvStyle, PrivateTable, read_table
+from twinify_lite.table.csv_notes import with_decimals, with_style
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from twinify_lite.schema.enforcing import Enforcer
-    from twinify_lite.table import PrivateTable
 
 __all__ = ["BINS", "Layout", "decode", "encode", "layout"]
 
@@ -31,17 +42,22 @@ BINS = 32
 
 
 def encode(
-    schema: Schema, table: PrivateTable | pa.Table, *, view: str = "continuous", bins: Bins = BINS
+    schema: Schema,
+    table: str | os.PathLike[str] | pd.DataFrame | pa.Table | PrivateTable,
+    *,
+    view: str = "continuous",
+    bins: Bins = BINS,
 ) -> dict[str, np.ndarray]:
     """The modelled columns of `table` as arrays. They are private, as the table is.
 
+    `table` is all that `read_table` takes; a CSV file is read with the decimal mark and the encoding of the schema.
     Values outside `min` and `max` are clamped. A cell that is no value of its column is missing; in a column that is
     not nullable, a missing cell becomes the first heap, the middle of the range, `other` or the first level.
     """
     turn = _view(view)
-    rows = table if isinstance(table, pa.Table) else table.reveal()
-    _refuse([*_open(schema), *_ambiguous(schema), *_strangers(schema, rows.column_names)])
-    decimal = getattr(getattr(table, "style", None), "decimal", ".")
+    refuse(schema_problems(schema))
+    rows, decimal = _rows(schema, table)
+    refuse(stranger_problems(schema, rows.column_names))
     arrays: dict[str, np.ndarray] = {}
     for column in schema.modelled:
         cells = _filled(column, read(column, rows.column(column.name), decimal=decimal))
@@ -56,25 +72,45 @@ def decode(
     view: str = "continuous",
     bins: Bins = BINS,
     rng: np.random.Generator | None = None,
+    rows: int | None = None,
     first: int = 0,
     enforcer: Enforcer | None = None,
-    decimal: str = ".",
 ) -> pa.Table:
     """The table that `arrays` encode, in the types, formats and spellings of the schema, its constraints enforced.
 
-    What a model produced need not be exact: numbers are rounded to the declared resolution, places beyond [-1, 1] and
-    codes beyond the last are clamped, and NaN is missing or, in a column that is not nullable, what `encode` makes of
-    missing. `rng` draws values within their bins; without it, each is the middle of its bin. `first` rows came before
-    these, for the running numbers of surrogate identifiers. `decimal` is the mark of numbers beside special words.
+    What a model produced need not be exact: numbers are rounded to the declared resolution, places beyond [-1, 1] are
+    clamped, and NaN is missing or, in a column that is not nullable, what `encode` makes of missing. Arrays of another
+    view, and codes that the schema or `bins` do not have, are refused. `rng` draws values within their bins; without
+    it, each is the middle of its bin. `rows` is needed only if no column is modelled. `first` rows came before these,
+    for the running numbers of surrogate identifiers. The table tells `write_table` the look of a CSV file: the style of
+    the schema, and the decimals of its columns.
     """
     turn = _view(view)
-    _refuse([*_open(schema), *_ambiguous(schema)])
-    _refuse(_lacking(schema, arrays, turn))
+    refuse(schema_problems(schema))
+    arrays = {name: np.asarray(array) for name, array in arrays.items()}
+    refuse(view_problems(schema, arrays, view))
+    sizes = [(column, turn.sizes(column, _bins(bins, column))) for column in schema.modelled]
+    refuse(lacking_problems(arrays, [name for _, names in sizes for name in names], rows))
+    refuse(problem for column, names in sizes for problem in code_problems(column, arrays, names))
     cells = {column.name: turn.decode(column, arrays, _bins(bins, column), rng) for column in schema.modelled}
     if schema.constraints or enforcer is not None:
         cells = _enforcer(schema, enforcer).apply(cells)
-    rows = next((len(arrays[name]) for name in cells), 0)
-    made = {}
+    rows = next((len(arrays[name]) for name in cells), rows)
+    return _written(schema, cells, first, rows)
+
+
+def _rows(schema: Schema, table: object) -> tuple[pa.Table, str]:
+    """The rows of `table`, and the decimal mark of its texts."""
+    style = schema.style or CsvStyle()
+    if isinstance(table, pa.Table):
+        return table, style.decimal
+    is_file = isinstance(table, str | os.PathLike)
+    private = read_table(table, **{"decimal": style.decimal, "encoding": style.encoding} if is_file else {})
+    return private.reveal(), (private.style or style).decimal
+
+
+def _written(schema: Schema, cells: dict[str, Cells], first: int, rows: int) -> pa.Table:
+    made, decimal = {}, (schema.style or CsvStyle()).decimal
     for column in schema.columns:
         if column.is_modelled:
             made[column.name] = write(column, cells.pop(column.name), decimal=decimal)
@@ -82,20 +118,37 @@ def decode(
             made[column.name] = _constant(column, rows)
         elif column.sample == "surrogate":
             made[column.name] = _surrogates(column, first, rows)
-    return pa.table(made)
+    decimals = {column.name: column.decimals for column in schema.columns if _has_fixed_decimals(column)}
+    return with_style(with_decimals(pa.table(made), decimals), schema.style)
+
+
+def _has_fixed_decimals(column: Column) -> bool:
+    """Whether all of its numbers, special ones too, have the declared decimals and no more."""
+    if column.decimals is None:
+        return False
+    numbers = [number_of(column, special) for special in column.special or ()]
+    numbers = np.array([number for number in numbers if number is not None], float)
+    return bool((rounded(column, numbers) == numbers).all())
 
 
 # -- the two views ----------------------------------------------------------------------------------------------------
 
 
 class _View(NamedTuple):
-    names: Callable[[Column], tuple[str, ...]]
+    sizes: Callable[[Column, int], dict[str, int | None]]  # the names of a column's arrays; None for places
     encode: Callable[[Column, Cells, int], dict[str, np.ndarray]]
     decode: Callable[[Column, Mapping[str, np.ndarray], int, np.random.Generator | None], Cells]
 
 
-def _state(column: Column) -> str:
-    return f"{column.name}:state"
+def _sizes_continuous(column: Column, bins: int) -> dict[str, int | None]:
+    if column.is_levelled:
+        return _sizes_discrete(column, bins)
+    states = {state_of(column): len(column.special) + bool(column.nullable) + 1}
+    return {column.name: None} | (states if _has_state(column) else {})
+
+
+def _sizes_discrete(column: Column, bins: int) -> dict[str, int | None]:
+    return {column.name: layout(column, bins).size}
 
 
 def _has_state(column: Column) -> bool:
@@ -113,22 +166,26 @@ def _encode_continuous(column: Column, cells: Cells, bins: int) -> dict[str, np.
         return {column.name: place}
     last = len(column.special) + bool(column.nullable)
     state = np.where(cells.state == MISSING, last, cells.state).astype(np.min_scalar_type(last))
-    return {column.name: place, _state(column): state}
+    return {column.name: place, state_of(column): state}
 
 
 def _decode_continuous(column: Column, arrays: Mapping[str, np.ndarray], bins: int, rng) -> Cells:
     if column.is_levelled:
         return _decode_discrete(column, arrays, bins, rng)
     line = axis(column)
-    place = np.asarray(arrays[column.name])
+    place = arrays[column.name]
     nowhere = np.isnan(place)
     value = line.values(line.unplace(np.where(nowhere, 0, place)))
     state = np.full(len(value), VALUE, np.int16)
     if _has_state(column):
-        last = len(column.special) + bool(column.nullable)
-        state[:] = np.clip(np.asarray(arrays[_state(column)]).astype(np.int64), 0, last)
+        state[:] = arrays[state_of(column)]
         if column.nullable:
-            state[state == last] = MISSING
+            state[state == len(column.special) + 1] = MISSING
+    # A value at a special one is that special one, as it is where it is read.
+    for code, special in enumerate(column.special, start=1):
+        number = number_of(column, special)
+        if number is not None:
+            state[(state == VALUE) & ~nowhere & (value == number)] = code
     state[nowhere & (state == VALUE)] = MISSING
     return _filled(column, Cells(value, state))
 
@@ -138,16 +195,12 @@ def _encode_discrete(column: Column, cells: Cells, bins: int) -> dict[str, np.nd
 
 
 def _decode_discrete(column: Column, arrays: Mapping[str, np.ndarray], bins: int, rng) -> Cells:
-    return from_codes(column, layout(column, bins), np.asarray(arrays[column.name]), rng)
+    return from_codes(column, layout(column, bins), arrays[column.name], rng)
 
 
 _VIEWS = {
-    "continuous": _View(
-        lambda column: (column.name, _state(column)) if _has_state(column) else (column.name,),
-        _encode_continuous,
-        _decode_continuous,
-    ),
-    "discrete": _View(lambda column: (column.name,), _encode_discrete, _decode_discrete),
+    "continuous": _View(_sizes_continuous, _encode_continuous, _decode_continuous),
+    "discrete": _View(_sizes_discrete, _encode_discrete, _decode_discrete),
 }
 
 
@@ -198,53 +251,3 @@ def _enforcer(schema: Schema, enforcer: Enforcer | None) -> Enforcer:
     from twinify_lite.schema.enforcing import Enforcer
 
     return Enforcer(schema)
-
-
-# -- what is refused --------------------------------------------------------------------------------------------------
-
-
-def _refuse(problems: list[str]) -> None:
-    if problems:
-        raise SchemaError.listing(problems)
-
-
-def _open(schema: Schema) -> Iterator[str]:
-    for column in schema.columns:
-        if column.open:
-            yield (
-                f"Column {column.name!r} leaves {', '.join(column.open)} open. Declare it in [columns.{column.name}] "
-                "of the schema, or have it estimated from the privacy budget by `discover`."
-            )
-
-
-def _ambiguous(schema: Schema) -> Iterator[str]:
-    for column in schema.columns:
-        if _state(column) in schema:
-            yield (
-                f"Column {_state(column)!r} has the name of the array that tells where {column.name!r} is missing or "
-                "special. Rename one of the two columns."
-            )
-
-
-def _strangers(schema: Schema, names: list[str]) -> Iterator[str]:
-    for column in schema.columns:
-        if names.count(column.name) > 1:
-            yield f"The table has {names.count(column.name)} columns {column.name!r}. Give each its own name."
-        if column.name not in names:
-            close = difflib.get_close_matches(column.name, [name for name in names if name not in schema], n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"Delete [columns.{column.name}] from the schema."
-            yield f"The table has no column {column.name!r}. {hint}"
-    for name in names:
-        if name not in schema:
-            yield (
-                f"The schema does not know column {name!r} of the table. Add a block [columns.{name}]; with "
-                'kind = "identifier" in it, the column is left out.'
-            )
-
-
-def _lacking(schema: Schema, arrays: Mapping[str, np.ndarray], turn: _View) -> list[str]:
-    wanted = [name for column in schema.modelled for name in turn.names(column)]
-    lacking = [f"There is no array {name!r} to decode a column from." for name in wanted if name not in arrays]
-    if not lacking and len({len(arrays[name]) for name in wanted}) > 1:
-        return ["The arrays to decode differ in length. Give one entry for each row in every one of them."]
-    return lacking

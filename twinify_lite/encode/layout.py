@@ -109,7 +109,7 @@ def from_codes(column: Column, plan: Layout, codes: np.ndarray, rng: np.random.G
 
     Formal guarantee: to_codes(column, plan, from_codes(column, plan, codes, rng)) == codes.
     """
-    codes = np.clip(codes.astype(np.int64), 0, plan.size - 1)
+    codes = codes.astype(np.int64)
     state = np.full(len(codes), VALUE, np.int16)
     if plan.missing is not None:
         state[codes == plan.missing] = MISSING

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +18,7 @@ from twinify_lite.errors import SchemaError
 
 if TYPE_CHECKING:
     from twinify_lite.schema.constraints import Constraint
-    from twinify_lite.table import PrivateTable
+    from twinify_lite.table import CsvStyle, PrivateTable
 
 Kind = Literal["number", "integer", "category", "ordinal", "boolean", "datetime", "identifier", "constant"]
 Resolution = Literal["day", "hour", "minute", "second", "millisecond", "microsecond"]
@@ -125,13 +126,15 @@ class Column:
 class Schema(Mapping[str, Column]):
     """The columns of a table in their order, and what holds between them: a mapping from names to `Column`.
 
-    `rows` is the number of rows where that is public; `guessed` says that the kinds were guessed from the cells.
+    `rows` is the number of rows where that is public; `guessed` says that the kinds were guessed from the cells;
+    `style` is the look of the CSV file that the table came from, in which its twin is written too.
     """
 
     columns: tuple[Column, ...]
     constraints: tuple[Constraint, ...] = ()
     rows: int | None = None
     guessed: bool = False
+    style: CsvStyle | None = None
 
     def __post_init__(self) -> None:
         from twinify_lite.schema.rules import schema_problems
@@ -171,9 +174,9 @@ class Schema(Mapping[str, Column]):
         """The names of the columns about which something was read from the data without privacy."""
         return tuple(column.name for column in self.columns if column.peeked)
 
-    def accept(self, names: Iterable[str]) -> Schema:
-        """Take what was peeked at in the columns `names` as public. It is the caller's word."""
-        names = tuple(names)
+    def accept(self, names: str | Iterable[str]) -> Schema:
+        """Take what was peeked at in the columns `names`, or in the one of that name, as public: the caller's word."""
+        names = (names,) if isinstance(names, str) else tuple(names)
         unknown = [name for name in names if name not in self]
         if unknown:
             raise SchemaError.listing([f"There is no column {name!r} to accept." for name in unknown])
@@ -183,11 +186,11 @@ class Schema(Mapping[str, Column]):
     def require_public(self) -> None:
         """Refuse a schema with values that were peeked at and that nobody accepted by name."""
         if self.peeked:
-            raise SchemaError.listing(
-                f"Column {column.name!r}: read from the data, so not private: {', '.join(column.peeked)}. Delete those "
-                f"lines, declare values from a code book, or accept them as public by name: --accept {column.name}"
-                for column in self.columns
-                if column.peeked
+            found = (f"{column.name!r} ({', '.join(column.peeked)})" for column in self.columns if column.peeked)
+            flags = " ".join(f"--accept {shlex.quote(name)}" for name in self.peeked)
+            raise SchemaError(
+                f"Read from the data, so not private: {', '.join(found)}. Delete those lines, declare values from a "
+                f"code book, or accept them as public by name: schema.accept({list(self.peeked)}), or {flags}."
             )
 
     def require_constraints(self) -> None:

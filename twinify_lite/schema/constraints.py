@@ -2,7 +2,8 @@
 
 Constraints are public: `sentences` reads them from schema.toml, and `enforcing` makes them hold in what is sampled.
 Values are compared as they are written (`scale`): numbers rounded to their decimals, times in microseconds, ordinals by
-the place of their level. A missing cell fulfils no comparison, not even `!=`; a special one only == and !=.
+the place of their level. A special value that is a number or a time compares as such. A missing cell fulfils no
+comparison, not even `!=`; a special word only == and !=.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from twinify_lite.cells import MISSING, VALUE, Cells
+from twinify_lite.cells import MISSING, Cells
 from twinify_lite.schema import Cell, Schema
+from twinify_lite.schema.ordering import in_order
 from twinify_lite.schema.replacements import most_frequent, replacements
 from twinify_lite.schema.scale import Scale, pack, repacked
 from twinify_lite.schema.sentences import literal, quoted, read_entry
@@ -25,10 +27,14 @@ _ORDER: dict[str, Callable] = {"<=": operator.le, ">=": operator.ge, "<": operat
 
 
 class Memory(NamedTuple):
-    """What is known from earlier chunks: how many rows they had, and what determined what (`Determines.learn`)."""
+    """What is known from before: of earlier chunks, how many rows they had and what determined what.
+
+    `gently` is false once many rounds of small changes have not made all constraints hold.
+    """
 
     rows: int
     known: Mapping[Determines, tuple[np.ndarray, np.ndarray]]
+    gently: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Constraint:
 
 @dataclasses.dataclass(frozen=True)
 class Order(Constraint):
-    """`lower <= upper` wherever both have a value."""
+    """`lower <= upper` wherever both are numbers or times, be they values or special."""
 
     lower: str
     upper: str
@@ -104,22 +110,22 @@ class Order(Constraint):
                 f"column {self.lower!r} counts {lower.clock} and {self.upper!r} {upper.clock}, which do not compare. "
                 "Give both a `zone` and a resolution finer than a day, or neither a `zone`."
             )
-        elif lower.low is not None and upper.high is not None and lower.low > upper.high:
+        elif lower.least is not None and upper.most is not None and lower.least > upper.most:
             yield f"the `min` of column {self.lower!r} is above the `max` of {self.upper!r}."
 
     def changes(self, scales: Mapping[str, Scale], cells: Mapping[str, Cells], memory: Memory) -> dict[str, Cells]:
-        """Swap what is the wrong way round, then move it into the ranges and onto the grids (whole numbers, ticks)."""
+        """Swap what is the wrong way round; where the columns do not allow that, change as little as they do."""
         lower, upper = scales[self.lower], scales[self.upper]
         left, right = lower.values(cells[self.lower]), upper.values(cells[self.upper])
-        both = (cells[self.lower].state == VALUE) & (cells[self.upper].state == VALUE)
+        both = lower.has_order(cells[self.lower]) & upper.has_order(cells[self.upper])
         rows = np.flatnonzero(both & (left > right))
         if not rows.size:
             return {}
-        left, right = lower.clamp(lower.down(right[rows])), upper.clamp(upper.up(left[rows]))
-        right = np.where(left > right, upper.clamp(upper.up(left)), right)
-        left = np.minimum(left, lower.down(right))
-        changed = (lower, left), (upper, right)
-        return {scale.column.name: scale.put(cells[scale.column.name], rows, new) for scale, new in changed}
+        left, right = in_order(lower, upper, left[rows], right[rows], gently=memory.gently)
+        return {
+            self.lower: lower.put(cells[self.lower], rows, left, lower.states(left)),
+            self.upper: upper.put(cells[self.upper], rows, right, upper.states(right)),
+        }
 
 
 @dataclasses.dataclass(frozen=True)

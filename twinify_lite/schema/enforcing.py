@@ -9,7 +9,8 @@ from twinify_lite.schema import Schema
 from twinify_lite.schema.constraints import Condition, Determines, Memory
 from twinify_lite.schema.scale import Scale
 
-#: Rounds after which constraints are taken to contradict each other, unless there are more constraints than that.
+#: Rounds of small changes, and then of firm ones, after which constraints are taken to contradict each other, unless
+#: there are more constraints than that: a chain of n orders sorts in n rounds.
 ROUNDS = 10
 
 
@@ -33,8 +34,9 @@ def enforce(schema: Schema, cells: Mapping[str, Cells]) -> dict[str, Cells]:
     """Copy `cells` such that the constraints of `schema` hold in every row.
 
     Formal guarantee: deterministic; no cell changes where all constraints hold already; the arguments stay as they are.
-    Constraints are applied in turn until nothing changes. If they contradict each other, that never happens: after
-    `ROUNDS` rounds the conditions are applied last, and of two that disagree the later one holds.
+    A number in a changed cell that equals a special value is that special value. Constraints are applied in turn until
+    nothing changes. If they contradict each other, that never happens: after twice `ROUNDS` rounds the conditions are
+    applied last, and of two that disagree the later one holds.
     """
     return _settle(schema, cells, Memory(0, {}))
 
@@ -43,7 +45,9 @@ def _settle(schema: Schema, cells: Mapping[str, Cells], memory: Memory) -> dict[
     cells, constraints = dict(cells), schema.constraints
     scales = {name: Scale(schema[name]) for constraint in constraints for name in constraint.named}
     stale = set(constraints)
-    for _ in range(max(ROUNDS, len(constraints))):  # a chain of n orders sorts in n rounds
+    rounds = max(ROUNDS, len(constraints))
+    for turn in range(2 * rounds):
+        memory = memory._replace(gently=turn < rounds)
         for constraint in filter(stale.__contains__, constraints):
             changes = constraint.changes(scales, cells, memory)
             cells |= changes

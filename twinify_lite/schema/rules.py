@@ -131,6 +131,15 @@ def _check_guessed(schema: Schema) -> Iterator[str]:
         yield "guessed must be true or false."
 
 
+def _check_style(schema: Schema) -> Iterator[str]:
+    if schema.style is None:
+        return
+    from twinify_lite.table.csv_style import CsvStyle
+
+    if not isinstance(schema.style, CsvStyle):
+        yield "style must be a CsvStyle, such as CsvStyle(separator=';'), or None."
+
+
 def _check_constraints(schema: Schema) -> Iterator[str]:
     for constraint in schema.constraints:
         if not hasattr(constraint, "problems"):
@@ -139,4 +148,4 @@ def _check_constraints(schema: Schema) -> Iterator[str]:
             yield from constraint.problems(schema)
 
 
-SCHEMA_CHECKS = (_check_columns, _check_rows, _check_guessed, _check_constraints)
+SCHEMA_CHECKS = (_check_columns, _check_rows, _check_guessed, _check_style, _check_constraints)

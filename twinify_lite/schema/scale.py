@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twinify_lite.cells import VALUE, Cells, decimals_of, rounded
+from twinify_lite.cells import VALUE, Cells, decimals_of, number_of, rounded
 from twinify_lite.cells.moments import TICK, counts_wall_time, moment, ticks
 from twinify_lite.schema import Cell, Column, Moment
 from twinify_lite.schema.sentences import cell_text, literal
@@ -17,7 +17,11 @@ _TOP = np.iinfo(np.int64).max
 
 
 class Scale:
-    """How the values of one column compare: numbers as written, times in microseconds, levels by their codes."""
+    """How the values of one column compare: numbers as written, times in microseconds, levels by their codes.
+
+    A special value that is a number or a time compares as such; a special word compares with nothing. `low` and `high`
+    are the ends of the declared range, `least` and `most` those of all that the column can hold; None if open.
+    """
 
     def __init__(self, column: Column) -> None:
         self.column = column
@@ -29,6 +33,14 @@ class Scale:
         self._codes = {text: code for code, text in reversed(list(enumerate(spelled)))}
         bounds = (column.min, column.max) if column.is_ranged else (None, None)
         self.low, self.high = (None if bound is None else self._bound(bound) for bound in bounds)
+        numbers = [self._number(special) for special in column.special or ()]
+        self._numbers = {place: number for place, number in enumerate(numbers, start=1) if number is not None}
+        self.least = None if self.low is None else min([self.low, *self._numbers.values()])
+        self.most = None if self.high is None else max([self.high, *self._numbers.values()])
+        # By state: of values, of special values, and of -1, which is missing.
+        self._compares = np.array([True, *(number is not None for number in numbers), False])
+        kind = np.float64 if column.kind == "number" else np.int64
+        self._special_values = np.array([0, *(number or 0 for number in numbers), 0], kind)
 
     def measure(self, cell: Cell) -> Any:
         """A value that is not special, on this scale; None for what is not a level."""
@@ -45,6 +57,14 @@ class Scale:
         zone = None if self.clock == "wall time" else self.column.zone or "UTC"
         return ticks(Column(name="_", kind="datetime", zone=zone, resolution="microsecond"), cell)
 
+    def _number(self, special: Cell) -> Any:
+        """A special value on this scale; None for a word, and for what a whole number cannot equal."""
+        number = number_of(self.column, special)
+        if number is None or self.column.kind == "number":
+            return number
+        whole = int(number)
+        return whole * self.step + self.origin if whole == number and abs(whole) < _TOP else None
+
     def locate(self, cell: Cell) -> tuple[int, Any]:
         """The state and the value of a cell that has no misfits."""
         place = self._special(cell)
@@ -56,22 +76,36 @@ class Scale:
         return _TOP - 1 - state if state else value
 
     def values(self, cells: Cells) -> np.ndarray:
-        """What is compared; it means something where `state` is `VALUE`."""
+        """What is compared; it means something where there is a value, or a special one that is a number."""
+        values = cells.value if self.step == 1 else cells.value * self.step + self.origin
         if self.column.kind == "number":
-            return rounded(self.column, cells.value)
-        return cells.value if self.step == 1 else cells.value * self.step + self.origin
+            values = rounded(self.column, values)
+        return np.where(cells.state > VALUE, self._special_values[cells.state], values) if self._numbers else values
 
     def equals(self, cells: Cells, state: int, value: Any) -> np.ndarray:
-        """Where `cells` are what `locate` found."""
-        same = cells.state == state
-        return same & (self.values(cells) == value) if state == VALUE else same
+        """Where `cells` are what `locate` found: the same number, the same word, or missing."""
+        if not self._compares[state]:
+            return cells.state == state
+        number = value if state == VALUE else self._numbers[state]
+        return self._compares[cells.state] & (self.values(cells) == number)
 
     def has_order(self, cells: Cells) -> np.ndarray:
-        """Where there is a value that can lie below or above others, which `other` cannot."""
-        ordered = cells.state == VALUE
+        """Where there is a value or a number that can lie below or above others, which `other` and words cannot."""
+        ordered = self._compares[cells.state]
         return ordered & (cells.value < len(self.column.levels)) if self.column.is_levelled else ordered
 
-    def put(self, cells: Cells, rows: np.ndarray, values: Any, state: int = VALUE) -> Cells:
+    def states(self, values: np.ndarray) -> np.ndarray:
+        """The state in which the column holds each number: that of the special value that it is, else `VALUE`."""
+        states = np.full(len(values), VALUE, np.int16)
+        for place, number in reversed(self._numbers.items()):
+            states[values == number] = place
+        return states
+
+    def holds(self, values: np.ndarray) -> np.ndarray:
+        """Which numbers are special or lie in the declared range."""
+        return (self.states(values) != VALUE) | (self.clamp(values) == values)
+
+    def put(self, cells: Cells, rows: np.ndarray, values: Any, state: int | np.ndarray = VALUE) -> Cells:
         """A copy with other `values`, if any, and another state in `rows`."""
         value, states = cells.value.copy(), cells.state.copy()
         states[rows] = state
@@ -85,12 +119,18 @@ class Scale:
         return values if self.high is None else np.minimum(values, self.high)
 
     def down(self, values: np.ndarray) -> np.ndarray:
-        """The nearest that the column can hold at or below `values`."""
-        return self._floor(values - self.origin) + self.origin
+        """The nearest at or below `values` with the column's decimals or ticks; a special number stays as it is."""
+        return self._unless_special(values, self._floor(values - self.origin) + self.origin)
 
     def up(self, values: np.ndarray) -> np.ndarray:
-        """The nearest that the column can hold at or above `values`."""
-        return self.origin - self._floor(self.origin - values)
+        """The nearest at or above `values` with the column's decimals or ticks; a special number stays as it is."""
+        return self._unless_special(values, self.origin - self._floor(self.origin - values))
+
+    def _unless_special(self, values: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        # Only numbers may have special values with more decimals than the others.
+        if self.column.kind != "number" or not self._numbers:
+            return moved
+        return np.where(self.states(np.atleast_1d(values)).reshape(np.shape(values)) != VALUE, values, moved)
 
     def _floor(self, values: np.ndarray) -> np.ndarray:
         if self.column.kind == "datetime":
@@ -110,8 +150,15 @@ class Scale:
             yield f"{literal(cell)} {problem} column {self.column.name!r}, which is of kind {self.column.kind}."
 
     def _special(self, cell: Cell) -> int:
-        same = (s == cell and isinstance(s, bool) == isinstance(cell, bool) for s in self.column.special or ())
-        return next((place for place, found in enumerate(same, start=1) if found), 0)
+        """The state of the special value that is `cell`, or is its number; 0 if there is none."""
+        if isinstance(cell, str):
+            return next((place for place, word in enumerate(self.column.special or (), start=1) if word == cell), 0)
+        number = self.measure(cell) if self._is_number(cell) else None
+        return next((place for place, other in self._numbers.items() if other == number), 0)
+
+    def _is_number(self, cell: Cell) -> bool:
+        wanted = datetime.date if self.column.kind == "datetime" else int | float
+        return self.column.is_ranged and isinstance(cell, wanted) and not isinstance(cell, bool)
 
     def _level_misfit(self, cell: Cell, ordered: bool) -> str | None:
         if ordered and self.column.kind != "ordinal":
@@ -124,11 +171,11 @@ class Scale:
     def _range_misfit(self, cell: Cell, ordered: bool) -> str | None:
         if not ordered and self._special(cell):
             return None
-        wanted = datetime.date if self.column.kind == "datetime" else int | float
-        if not isinstance(cell, wanted) or isinstance(cell, bool):
+        if not self._is_number(cell):
             return None if self.column.special is None and not ordered else "is neither a value nor special in"
         value = self.measure(cell)
-        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+        low, high = (self.least, self.most) if ordered else (self.low, self.high)
+        if (low is not None and value < low) or (high is not None and value > high):
             return "is outside the range of"
         return None if ordered or self.down(np.asarray(value)) == value else "is too fine for"
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from twinify_lite.errors import SchemaError
+from twinify_lite.errors import SchemaError, TableError
 from twinify_lite.schema import KEYS, KINDS, Column, Schema
 from twinify_lite.schema.settle import implied, keys_of
-from twinify_lite.schema.words import misplaced, nearest_kind, suggestion, unknown_kind
+from twinify_lite.schema.words import either, misplaced, nearest_kind, suggestion, unknown_kind
 
 if TYPE_CHECKING:
     from twinify_lite.schema.constraints import Constraint
+    from twinify_lite.table import CsvStyle
 
-TOP = ("rows", "guessed", "constraints", "columns")
+TOP = ("rows", "guessed", "constraints", "csv", "columns")
 WIDTH = 120
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -51,12 +53,14 @@ def parse(text: str) -> Schema:
     problems = [_unknown_top(key, value) for key, value in document.items() if key not in TOP]
     columns = _columns(document.get("columns", {}), problems)
     constraints = _constraints(document.get("constraints", []), problems)
+    style = _style(document.get("csv"), problems)
     try:
         schema = Schema(
             columns=tuple(column or _stand_in(name) for name, column in columns.items()),
             constraints=tuple(constraint for constraint in constraints if _is_judgeable(constraint, columns)),
             rows=document.get("rows"),
             guessed=document.get("guessed", False),
+            style=style,
         )
     except SchemaError as error:
         problems.append(str(error))
@@ -142,6 +146,36 @@ def _constraints(items: Any, problems: list[str]) -> list[Constraint]:
     return parsed
 
 
+def _style(table: Any, problems: list[str]) -> CsvStyle | None:
+    """The look of a CSV file; None if there is none, or one with problems."""
+    if table is None:
+        return None
+    from twinify_lite.table.csv_style import CsvStyle
+
+    found = list(_style_problems(table))
+    problems += found
+    return None if found else CsvStyle(**table)
+
+
+def _style_problems(table: Any) -> Iterator[str]:
+    from twinify_lite.table.csv_style import DECIMALS, ENCODINGS, SEPARATORS, CsvStyle
+
+    choices = {"separator": tuple(SEPARATORS), "decimal": DECIMALS, "encoding": ENCODINGS}
+    if not isinstance(table, dict):
+        yield "csv must be a table: write [csv], with separator, decimal and encoding below it."
+        return
+    for key, value in table.items():
+        if key not in choices:
+            yield f"[csv]: there is no key {key!r}" + (
+                suggestion(key, choices) or f". The keys are {', '.join(choices)}."
+            )
+            continue
+        try:
+            CsvStyle(**{key: value if isinstance(value, str) else ""})
+        except TableError:
+            yield f"[csv]: {key} must be {either(choices[key])}{suggestion(value, choices[key]) or '.'}"
+
+
 def _is_judgeable(constraint: Constraint, columns: dict[str, Column | None]) -> bool:
     """Whether all its columns are sound or not there at all: of one with problems, it is not known what it allows."""
     return any(columns.values()) and all(columns.get(name, True) for name in constraint.named)
@@ -157,7 +191,8 @@ def _stand_in(name: str) -> Column:
 
 def render(schema: Schema) -> str:
     """The text of `schema`, with comments: what `parse` reads back as an equal schema, and renders to the same text."""
-    blocks = [_header(), _top(schema), *(_block(column) for column in schema.columns)]
+    look = [] if schema.style is None else [_look(schema.style)]
+    blocks = [_header(), _top(schema), *look, *(_block(column) for column in schema.columns)]
     return "\n".join(blocks)
 
 
@@ -178,6 +213,11 @@ def _top(schema: Schema) -> str:
     example = '# constraints = ["admitted <= discharged"]  (what holds between columns in every row)'
     lines.append(_spread("constraints", constraints) if constraints else example)
     return "\n".join(lines) + "\n"
+
+
+def _look(style: CsvStyle) -> str:
+    lines = (_assignment(key, value) for key, value in dataclasses.asdict(style).items())
+    return "\n".join(["[csv]", *lines]) + "\n"
 
 
 def _block(column: Column) -> str:

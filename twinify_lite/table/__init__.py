@@ -2,7 +2,7 @@
 
 Start at `private` (`PrivateTable`), `reading` (`read_table`) and `writing` (`write_table`). Behind them: `columns` and
 `frames` (what comes in), `formats` and `origin` (which file, and how it is opened), `guard` (errors that quote no
-cell), and the CSV files: `csv_style`, `csv_records`, `csv_problems`, `csv_reading` and `csv_writing`.
+cell), and the CSV files: `csv_style`, `csv_records`, `csv_problems`, `csv_reading`, `csv_writing` and `csv_notes`.
 """
 
 from twinify_lite.table.columns import check_columns

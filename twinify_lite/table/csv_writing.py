@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from twinify_lite.cells.numerals import fixed
 from twinify_lite.errors import TableError
+from twinify_lite.table.csv_notes import decimals_of
 from twinify_lite.table.csv_style import SEPARATORS, CsvStyle
 
 _WRITE_BYTES = 8 << 20
@@ -20,11 +22,13 @@ _TEXT = pa.large_string()
 class CsvWriter:
     """Write tables as CSV to `file`: one header, quotes only where they are needed, a missing cell as nothing.
 
-    Formal guarantee: `read_csv` gives back the same texts, and guesses the separator rightly.
+    Numbers of which `schema` notes the decimals have all of these. Formal guarantee: `read_csv` gives back the same
+    texts, and guesses the separator rightly.
     """
 
     def __init__(self, file: BinaryIO, schema: pa.Schema, style: CsvStyle):
         self._file, self._style = file, style
+        self._decimals = decimals_of(schema)
         self._alone = len(schema) == 1
         # Other separators in the header, or in an only column, would mislead whoever guesses the separator.
         self._special = "".join(SEPARATORS) + '"\r\n' if self._alone else style.separator + '"\r\n'
@@ -41,7 +45,7 @@ class CsvWriter:
         """Append the rows of `table`, a few megabytes at a time."""
         rows = max(1, _WRITE_BYTES * table.num_rows // max(1, table.nbytes))
         for batch in table.to_batches(max_chunksize=min(rows, 1 << 16)):
-            cells = [self._quoted(self._text(column)) for column in batch.columns]
+            cells = [self._quoted(self._text(name, batch[name])) for name in batch.schema.names]
             lines = pc.binary_join_element_wise(
                 *cells, pa.scalar(self._style.separator, _TEXT), null_handling="replace", null_replacement=""
             )
@@ -50,8 +54,8 @@ class CsvWriter:
     def close(self) -> None:
         """Nothing is left to write."""
 
-    def _text(self, column: pa.Array) -> pa.Array:
-        text = column.cast(_TEXT)
+    def _text(self, name: str, column: pa.Array) -> pa.Array:
+        text = (_fixed(column, self._decimals[name]) if name in self._decimals else column).cast(_TEXT)
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if self._style.decimal == "," and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
             text = pc.replace_substring(text, ".", ",")
@@ -73,6 +77,11 @@ class CsvWriter:
         if b"\0" in data:
             raise TableError("A text has a NUL byte, which CSV cannot hold. Write a .parquet file.")
         self._file.write(data if self._style.encoding == "utf-8" else _encoded(data, self._style.encoding))
+
+
+def _fixed(column: pa.Array, decimals: int) -> pa.Array:
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    return fixed(column.to_numpy(zero_copy_only=False), missing, decimals)
 
 
 def _encoded(data: bytes, encoding: str) -> bytes:

@@ -20,6 +20,7 @@ from pyarrow import parquet
 
 from twinify_lite.errors import TableError
 from twinify_lite.table.columns import check_columns
+from twinify_lite.table.csv_notes import style_of, with_style, without_notes
 from twinify_lite.table.csv_style import CsvStyle
 from twinify_lite.table.csv_writing import CsvWriter
 from twinify_lite.table.formats import Format, target_format
@@ -43,39 +44,39 @@ def write_table(
     """Write a table, or chunks of one as they come, to a CSV, Parquet or Feather file, or to "-" for stdout.
 
     The format follows from the extension (.csv and .tsv also with .gz), or is `format`. `style` is for CSV: by default
-    that of a `PrivateTable`, else commas, decimal points and UTF-8; a .tsv file always has tabs. A missing cell is
-    empty, and so is an empty text.
+    that of a `PrivateTable`, or of the schema that `decode` had, whose decimals numbers then have too; else commas,
+    decimal points and UTF-8. A .tsv file always has tabs. Of chunks, the first tells. A missing cell is empty, and so
+    is an empty text.
 
     Formal guarantee: the file is whole or, after any error, as it was before. `read_table` gives back an equal table;
     from CSV, its texts.
     """
     name = "stdout" if target == "-" else os.fspath(target)
     kind, packed = target_format(name, format)
-    style = style or (table.style if isinstance(table, PrivateTable) else None) or CsvStyle()
-    if kind == "tsv":
-        style = dataclasses.replace(style, separator="\t")
     chunks = _chunks(table, name, keep_dictionaries=kind != "feather")
     first = next(chunks, None)
     if first is None:
         raise TableError(f"There is nothing to write to {name}: not one chunk came. Give a table with its columns.")
     check_columns(first.schema, name)
+    style = style or (table.style if isinstance(table, PrivateTable) else None) or style_of(first.schema) or CsvStyle()
+    if kind == "tsv":
+        style = dataclasses.replace(style, separator="\t")
     with _target(target) as file:
         _write_all(_Sink(file), itertools.chain([first], chunks), kind=kind, packed=packed, style=style, name=name)
 
 
 def _chunks(table: Any, name: str, *, keep_dictionaries: bool) -> Iterator[pa.Table]:
-    """Tables of one schema, without notes, and with the first one's types."""
+    """Tables of one schema, with no notes but ours, and with the first one's types."""
     if isinstance(table, PrivateTable):
         table = table.reveal()
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if isinstance(table, pa.Table) or is_frame(table):
-        yield without_pandas_index(as_arrow(table, name)).unify_dictionaries()
+        yield _plain(table, name).unify_dictionaries()
         return
     schema = None
     for chunk in table if isinstance(table, Iterable) else [table]:
-        rows = pa.Table.from_batches([chunk]) if isinstance(chunk, pa.RecordBatch) else as_arrow(chunk, name)
-        rows = without_pandas_index(rows)
+        rows = _plain(pa.Table.from_batches([chunk]) if isinstance(chunk, pa.RecordBatch) else chunk, name)
         if not keep_dictionaries:  # a Feather file holds one dictionary a column, and the next chunk may have another
             rows = rows.cast(_without_dictionaries(rows.schema))
         schema = schema or rows.schema
@@ -83,6 +84,11 @@ def _chunks(table: Any, name: str, *, keep_dictionaries: bool) -> Iterator[pa.Ta
             raise TableError(f"{name}: the chunks to write have different columns. Give all of them the same ones.")
         same = functools.partial(rows.cast, schema)
         yield guarded(same, f"{name}: the chunks to write have different types. Give all of them the same ones.")
+
+
+def _plain(rows: Any, name: str) -> pa.Table:
+    table = as_arrow(rows, name)
+    return with_style(without_pandas_index(table), style_of(table.schema))
 
 
 def _without_dictionaries(schema: pa.Schema) -> pa.Schema:
@@ -152,10 +158,11 @@ class _ArrowWriter:
 
     def __init__(self, file: _Sink, schema: pa.Schema, kind: str):
         make = parquet.ParquetWriter if kind == "parquet" else pa.ipc.new_file
-        self._writer = make(pa.PythonFile(file, mode="w"), schema)
+        self._schema = without_notes(schema)
+        self._writer = make(pa.PythonFile(file, mode="w"), self._schema)
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table)
+        self._writer.write_table(pa.Table.from_arrays(table.columns, schema=self._schema))
 
     def close(self) -> None:
         self._writer.close()
