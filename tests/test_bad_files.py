@@ -100,7 +100,7 @@ CORPUS = {
     "invalid UTF-8": (
         "a.csv",
         f"name,income\n{CANARY}é,{NUMBER}\n".encode("latin-1"),
-        ["line 2", "--encoding latin-1"],
+        ["line 2", "--encoding latin-1", "--encoding cp1252"],
     ),
     "invalid UTF-8 in the header": ("a.csv", f"naïve,b\n{CANARY},{NUMBER}\n".encode("latin-1"), ["line 1", "latin-1"]),
     "invalid UTF-8 in a quoted cell": (
@@ -109,7 +109,14 @@ CORPUS = {
         ["line 4", "--encoding latin-1"],
     ),
     "UTF-16": ("a.csv", GOOD.encode("utf-16"), ["UTF-16", "iconv"]),
-    "UTF-16 without its mark": ("a.csv", GOOD.encode("utf-16-le"), ["line 1", "NUL", "UTF-8"]),
+    "UTF-16 without its mark": ("a.csv", GOOD.encode("utf-16-le"), ["UTF-16", "iconv -f UTF-16LE"]),
+    "UTF-16 without its mark, big end first": ("a.csv", GOOD.encode("utf-16-be"), ["UTF-16", "iconv -f UTF-16BE"]),
+    "ragged after Excel's separator": (
+        "a.csv",
+        f"sep=;\r\nname;income\r\na;1\r\n{CANARY};{NUMBER};x\r\n".encode(),
+        ["line 4", "has 3 cells", "header has 2"],
+    ),
+    "only Excel's separator": ("a.csv", b"sep=;\r\n", ["empty"]),
     "unclosed quote in the last column": (
         "a.csv",
         f'name,income\n{CANARY},{NUMBER}\n{CANARY},"{NUMBER}\na,b\n'.encode(),
@@ -156,7 +163,7 @@ CORPUS = {
     "Parquet without rows": ("a.parquet", parquet_bytes(arrow_table(0)), ["no rows"]),
     "Excel": ("a.xlsx", zip_bytes(), ["Excel", "as CSV"]),
     "Excel called CSV": ("a.csv", zip_bytes(), ["Excel", "as CSV"]),
-    "Excel with a password": ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + GOOD.encode(), ["password", "as CSV"]),
+    "Excel with a password": ("a.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + GOOD.encode(), ["password", "as CSV"]),
 }
 
 
@@ -202,6 +209,32 @@ def test_the_same_bytes_from_stdin_are_refused_for_the_same_reason(case, monkeyp
     assert "stdin" in message
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    ("extension", "format"),
+    [
+        ("sav", "SPSS"),
+        ("dta", "Stata"),
+        ("sas7bdat", "SAS"),
+        ("json", "JSON"),
+        ("jsonl", "JSON"),
+        ("xls", "Excel"),
+        ("xlsx", "Excel"),
+        ("ods", "OpenDocument"),
+        ("rds", "R "),
+        ("RData", "R "),
+        ("zip", "zip"),
+        ("json.gz", "JSON"),
+    ],
+)
+def test_a_format_of_other_programs_is_named_before_it_is_read(extension, format, tmp_path):
+    path = tmp_path / f"a.{extension}"
+    path.write_text(GOOD)
+    message = refusal(path)
+    assert f" {format}" in message
+    assert "xport it as CSV or Parquet" in message
+    assert read_table(path, format="csv").columns == ("name", "income", "group")
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -2,9 +2,11 @@
 
 import importlib.metadata
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -14,6 +16,8 @@ import twinify_lite
 from twinify_lite.cli import TRACEBACK, Commands, main
 from twinify_lite.errors import BudgetExceeded
 from twinify_lite.schema import Schema
+from twinify_lite.table import FORMATS, CsvStyle
+from twinify_lite.table.csv_style import DECIMALS, ENCODINGS
 
 HEAVY = ("jax", "numpyro", "pyarrow", "pandas", "numpy", "scipy")
 CELLS = ("41977", "zanzibar", "quokka", "0.77313")
@@ -128,7 +132,48 @@ def test_the_look_of_the_file_can_be_told(tmp_path):
     path = tmp_path / "d.csv"
     path.write_bytes("größe|art\n1,5|a\n2,5|b\n3,5|a\n".encode("latin-1"))
     ended = twin("schema", path, "--separator", "|", "--decimal", ",", "--encoding", "latin-1")
-    assert Schema.from_toml(ended.stdout)["größe"].decimals == 1
+    schema = Schema.from_toml(ended.stdout)
+    assert schema["größe"].decimals == 1
+    assert schema.style == CsvStyle("|", ",", "latin-1")
+    assert "[csv]" in ended.stdout
+    assert Schema.from_toml(schema.to_toml()) == schema
+
+
+def test_an_ordinary_csv_file_needs_no_block_for_its_look(data):
+    assert "[csv]" not in twin("schema", data).stdout
+
+
+def test_the_format_of_the_file_can_be_told(data, tmp_path):
+    (tmp_path / "d.parquet").write_bytes(data.read_bytes())
+    refused = twin("schema", tmp_path / "d.parquet")
+    assert refused.exit_code == 1
+    assert "--format csv" in refused.stderr
+    assert twin("schema", tmp_path / "d.parquet", "--format", "csv").stdout == twin("schema", data).stdout
+
+
+@pytest.mark.parametrize(("option", "known"), [("format", FORMATS), ("encoding", ENCODINGS), ("decimal", DECIMALS)])
+def test_an_option_has_the_choices_of_read_table(option, known):
+    (parameter,) = [parameter for parameter in main.commands["schema"].params if parameter.name == option]
+    assert tuple(parameter.type.choices) == known
+
+
+def test_every_option_that_a_table_error_names_is_one_of_the_command():
+    folder = Path(twinify_lite.__file__).parent / "table"
+    named = {option for path in folder.glob("*.py") for option in re.findall(r"--[a-z]+", path.read_text())}
+    known = {option for parameter in main.commands["schema"].params for option in parameter.opts}
+    assert named <= known
+
+
+def test_notes_on_the_table_go_to_stderr(tmp_path):
+    (tmp_path / "d.csv").write_text("x;y\n1,5;a\n2,5;b\n3,5;a\n", encoding="utf-8")
+    ended = twin("schema", tmp_path / "d.csv")
+    assert "Column 'x' looks like numbers with decimal commas: add --decimal ," in ended.stderr
+    (tmp_path / "d.csv").write_text("41977;0.77313\n1;2\n3;4\n5;6\n", encoding="utf-8")
+    ended = twin("schema", tmp_path / "d.csv")
+    assert "All column names are numbers: if the file has no header, add one." in ended.stderr
+    assert not [cell for cell in CELLS if cell in ended.stderr]
+    (tmp_path / "d.csv").write_text("x\n" + "".join(f"level {n}\n" for n in range(101)), encoding="utf-8")
+    assert "more than 100 levels" in twin("schema", tmp_path / "d.csv", "--peek").stderr
 
 
 def test_the_output_is_utf8_whatever_the_terminal_speaks(tmp_path):

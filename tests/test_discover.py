@@ -311,3 +311,10 @@ def test_a_constraint_that_does_not_fit_what_was_found_is_named():
     discovery = discover(frame, schema, ledger=Ledger(1.0))
     assert discovery.schema.constraints == ()
     assert any("if id ==" in note for note in discovery.notes)
+
+
+def test_names_that_encode_would_refuse_are_refused_before_anything_is_spent():
+    ledger = Ledger(1.0)
+    with pytest.raises(SchemaError, match="Rename one"):
+        discover(pd.DataFrame({"a": [1.5, 2.5], "a:state": [1.5, 2.5]}), ledger=ledger)
+    assert ledger.receipts == ()

@@ -1,5 +1,6 @@
 """Drafted schemas: kinds alone without `peek`; with it, marked values. And schemas that a user began."""
 
+import dataclasses
 import datetime
 
 import pandas as pd
@@ -9,7 +10,8 @@ import pytest
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import MOST_LEVELS, draft, fill
-from twinify_lite.table import PrivateTable, read_table
+from twinify_lite.schema.notes import notes
+from twinify_lite.table import CsvStyle, PrivateTable, read_table
 
 MARK = "# read from the data: not private"
 
@@ -89,6 +91,24 @@ def test_the_decimal_mark_of_the_file_is_used(tmp_path):
     assert draft(read_table(tmp_path / "x.csv", decimal=","))["a"] == Column(name="a", kind="number", decimals=1)
     peeked = draft(read_table(tmp_path / "x.csv", decimal=","), peek=True)["a"]
     assert (peeked.min, peeked.max) == (1.5, 3.5)
+
+
+def test_the_look_of_a_csv_file_stands_in_its_schema_unless_it_is_the_usual_one(messy, tmp_path):
+    assert draft(messy).style is None
+    assert draft(table(a=[1, 2, 3])).style is None
+    (tmp_path / "x.csv").write_bytes("größe;b\n1,5;x\n2,5;y\n3,5;x\n".encode("latin-1"))
+    rows = read_table(tmp_path / "x.csv", decimal=",", encoding="latin-1")
+    schema = draft(rows)
+    assert schema.style == draft(rows, peek=True).style == CsvStyle(";", ",", "latin-1")
+    assert Schema.from_toml(schema.to_toml()) == schema
+
+
+def test_filling_adds_the_look_of_the_file_to_a_schema_without_one(tmp_path):
+    (tmp_path / "x.csv").write_text("a;b\n1;x\n2;y\n3;x\n", encoding="utf-8")
+    began = Schema(columns=(Column(name="a", kind="integer"),))
+    assert fill(began, read_table(tmp_path / "x.csv")).style == CsvStyle(";")
+    bars = CsvStyle("|")
+    assert fill(dataclasses.replace(began, style=bars), read_table(tmp_path / "x.csv")).style == bars
 
 
 # -- peek --------------------------------------------------------------------------------------------------------------
@@ -190,7 +210,76 @@ def test_all_columns_that_the_table_lacks_are_named_with_what_was_meant():
     assert "no column 'zzz'. Delete it" in str(error.value)
 
 
-def test_a_type_that_no_schema_knows_is_left_open():
-    durations = pa.array([1, 2, 3], pa.duration("s"))
+@pytest.mark.parametrize("type", [pa.time32("s"), pa.time64("us")])
+def test_a_type_that_no_schema_knows_is_left_open(type):
+    times = PrivateTable(pa.table({"a": pa.array([1, 2, 3], type)}))
     began = Schema(columns=(Column(name="a", kind="category"),))
-    assert fill(began, PrivateTable(pa.table({"a": durations})))["a"].dtype is None
+    assert fill(began, times)["a"].dtype is None
+    assert draft(times, peek=True)["a"].levels[0].startswith("00:00:0")
+
+
+# -- notes -------------------------------------------------------------------------------------------------------------
+
+
+def csv_table(tmp_path, text, **options):
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+    return read_table(tmp_path / "x.csv", **options)
+
+
+def test_an_ordinary_table_needs_no_notes(messy):
+    assert notes(messy, draft(messy)) == []
+
+
+def test_names_that_are_all_numbers_are_noted_without_the_names(tmp_path):
+    rows = csv_table(tmp_path, "41977;2\n1;2\n3;4\n5;6,5\n")
+    assert notes(rows, draft(rows)) == ["All column names are numbers: if the file has no header, add one."]
+    for text in ("41977;a\n1;2\n", "41977\n1\n"):
+        rows = csv_table(tmp_path, text)
+        assert notes(rows, draft(rows)) == []
+
+
+COMMAS = {
+    "decimal commas": (["1,5", "22,25", "3,99", "0,01", "7"], True),
+    "whole numbers with commas": (["1,0", "22,0", "3,0", "0,0", "7,0"], True),
+    "a few among whole numbers": (["1", "2", "3", "4", "5", "6", "7", "8", "9", "1,5", "2,5", "3,5"], True),
+    "thousands": (["1,234", "22,250", "3,999", "10,001", "7,500"], False),
+    "points": (["1.5", "22.25", "3.99", "0.01", "7"], False),
+    "words": (["red, green", "blue", "a,b", "1,5", "2,5"], False),
+    "one in many": (["1", "2", "3", "4", "5", "6", "7", "8,5"], False),
+}
+
+
+@pytest.mark.parametrize("look", COMMAS)
+def test_decimal_commas_that_are_not_read_as_such_are_noted(look, tmp_path):
+    items, is_noted = COMMAS[look]
+    text = "x;y\n" + "".join(f"{item};red\n" for item in items)
+    rows = csv_table(tmp_path, text)
+    expected = ["Column 'x' looks like numbers with decimal commas: add --decimal , (`decimal=\",\"`)."]
+    assert notes(rows, draft(rows)) == (expected if is_noted else [])
+    rows = csv_table(tmp_path, text, decimal=",")
+    assert notes(rows, draft(rows)) == []
+
+
+def test_levels_that_a_peek_left_open_are_noted_by_column():
+    many = [f"level {number}" for number in range(MOST_LEVELS + 1)]
+    rows = table(many=many, few=["a"] * len(many), none=pa.nulls(len(many), pa.string()))
+    assert notes(rows, draft(rows)) == []
+    (note,) = notes(rows, draft(rows, peek=True))
+    assert "'many'" in note
+    assert "more than 100 levels" in note
+    assert "'few'" not in note
+    assert "'none'" not in note
+
+
+def test_an_ordered_categorical_is_noted_by_its_type():
+    frame = pd.DataFrame({"grade": pd.Categorical(["low", "high"], ["low", "high"], ordered=True)})
+    frame["plain"] = pd.Categorical(["low", "high"])
+    rows = PrivateTable(frame)
+    schema = draft(rows)
+    assert schema["grade"] == Column(name="grade", kind="category", dtype="categorical")
+    (note,) = notes(rows, schema)
+    assert "'grade'" in note
+    assert 'kind = "ordinal"' in note
+    assert "low" not in note
+    ordinal = Column(name="grade", kind="ordinal", dtype="categorical", levels=("low", "high"))
+    assert notes(rows, schema.replace_columns([ordinal])) == []

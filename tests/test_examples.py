@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.optim import Adam
@@ -28,6 +29,36 @@ def test_the_readmes_program_runs_and_prints_its_statement(capsys):
     program = readme.split("```python\n")[1].split("```")[0]
     exec(compile(program, "README.md", "exec"), {})
     assert "(1, 1e-06)-differential privacy" in capsys.readouterr().out
+
+
+def test_the_readmes_table_comes_in_and_its_constraints_hold_in_what_comes_back(tmp_path, monkeypatch, capsys):
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    rng = np.random.default_rng(0)
+    rows, age = 30_000, rng.integers(0, 100, 30_000)
+    admitted = np.datetime64("2015-01-01") + rng.integers(0, 3000, rows)
+    city = rng.choice(["Paris", "Lyon", "Oslo"], rows)
+    people = pd.DataFrame(
+        {
+            "patient": [f"P{number:06d}" for number in range(rows)],
+            "age": age,
+            "admitted": admitted.astype(str),
+            "discharged": (admitted + rng.integers(0, 30, rows)).astype(str),
+            "city": city,
+            "country": np.where(city == "Oslo", "Norway", "France"),
+            "income": np.where(age < 15, "N", rng.integers(0, 90_000, rows).astype(str)),
+        }
+    )
+    monkeypatch.chdir(tmp_path)
+    people.to_csv("data.csv", index=False, sep=";")
+    Path("schema.toml").write_text(readme.split("```toml\n")[1].split("```")[0])
+    exec(compile(readme.split("```py\n")[1].split("```")[0], "README.md", "exec"), {})
+    assert "(1, 1e-06)-differential privacy" in capsys.readouterr().out
+    twin = pd.read_csv("twin.csv", sep=";", dtype=str)
+    assert list(twin.columns) == list(people.columns)
+    assert (twin["admitted"] <= twin["discharged"]).all()
+    assert (twin["income"][twin["age"].astype(int) < 15] == "N").all()
+    assert (twin.groupby("city")["country"].nunique() == 1).all()
+    assert twin["patient"].is_unique
 
 
 def test_logistic_regression_finds_the_weights_both_ways(capsys):

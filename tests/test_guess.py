@@ -94,7 +94,13 @@ CLEAR = {
             "%Y/%m/%d": "day",
             "%d-%m-%Y": "day",
             "%d %b %Y": "day",
+            "%d %B %Y": "day",
+            "%d-%b-%Y": "day",
+            "%d.%m.%y": "day",
+            "%m/%d/%y": "day",
             "%Y%m%d": "day",
+            "%Y-%m": "day",
+            "%m/%d/%y %H:%M": "minute",
             "%d.%m.%Y %H:%M": "minute",
             "%m/%d/%Y %H:%M:%S": "second",
         }.items()
@@ -180,6 +186,23 @@ def test_codes_of_which_some_start_with_zero_are_categories():
     assert guessed(["0.5", "0.25", "0", "0.75", "1"]).kind == "number"
 
 
+def test_codes_of_one_width_are_categories_if_three_of_them_start_with_zero():
+    codes = [f"{code:04d}" for code in (810, 811, 95, *range(1000, 9888, 37))]
+    assert sum(code.startswith("0") for code in codes) / len(codes) < 0.02
+    for changed in (codes, [*codes, "5"], [*codes, "12345"], [*codes, "N"], codes[:-1]):
+        assert guessed(changed).kind == "category"
+    assert guessed([*codes[1:], "7777"]).kind == "integer"  # two are not enough
+
+
+@pytest.mark.parametrize("strange", [["0000"] * 3, ["0202"] * 3 + ["202"] * 3, ["-0202"] * 3, ["0202.5"] * 3])
+def test_a_few_odd_zeros_do_not_make_codes_of_years(strange):
+    assert guessed([str(year) for year in range(1900, 2025)] * 4 + strange).kind == "integer"
+
+
+def test_a_few_zeros_before_decimals_make_no_codes():
+    assert guessed(["1.5"] * 500 + ["00.5"] * 4) == Column(name="x", kind="number", decimals=1)
+
+
 def test_a_twentieth_decides_about_decimals():
     assert guessed(["1"] * 96 + ["1.5"] * 4).kind == "integer"
     assert guessed(["1"] * 94 + ["1.5"] * 6) == Column(name="x", kind="number", decimals=1)
@@ -202,6 +225,35 @@ def test_the_month_comes_first_only_if_three_cells_more_say_so():
     assert guessed([*either, "12/25/2020", "12/26/2020", "12/27/2020"]).format == "%m/%d/%Y"
 
 
+def test_long_and_short_names_of_months_are_told_apart_though_may_is_both():
+    may = [f"{day} May 2020" for day in range(10, 20)]
+    assert guessed(may).format == "%d %b %Y"
+    assert guessed([*may, "1 Jan 2020", "2 Feb 2020", "3 Dec 2020"]).format == "%d %b %Y"
+    assert guessed([*may, "1 January 2020", "2 February 2020", "3 December 2020"]).format == "%d %B %Y"
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        ["2020-13", "2020-01", "2020-99", "2021-07", "2020-12"],
+        ["2001-02", "2005-06", "2011-12", "2008-09", "2001-02"],  # school years
+        ["1234-05", "0001-12", "9999-01", "3456-10", "1234-11"],
+        ["10.50.20", "12.11.21", "01.99.33", "02.02.02", "31.12.99"],
+        ["1.2.20", "1.3.21", "2.0.10", "2.1.11", "3.0.12"],  # versions
+        ["120/80/70", "12/50/20", "1/2/20", "99/99/99", "7/7/07"],
+        ["12-abc-2020", "1-xyz-2021", "3-foo-1999", "4-bar-2000", "5-baz-2001"],
+        ["12 apples 2020", "1 pears 2021", "3 plums 1999", "4 figs 2000", "5 dates 2001"],
+    ],
+)
+def test_codes_that_resemble_dates_are_categories(items):
+    assert guessed(items * 4).kind == "category"
+
+
+def test_numbers_with_two_decimals_are_no_dates():
+    assert guessed(["12.50", "01.12", "31.01", "10.10", "11.11"] * 4).kind in ("number", "category")
+    assert guessed(["12.50", "11.12", "31.01", "10.10", "11.11"]) == Column(name="x", kind="number", decimals=2)
+
+
 def test_iso_times_of_different_looks_have_no_format_but_are_read():
     items = ["2020-01-02", "2020-01-02 03:04", "2020-01-02T03:04:05", "2020-01-02T03:04:05.5"] * 5
     column = guessed(items)
@@ -214,6 +266,14 @@ def test_times_with_different_offsets_are_in_utc():
     column = guessed(items)
     assert (column.zone, column.resolution) == ("UTC", "second")
     assert cells.moments(column, text(items)).null_count == 0
+
+
+def test_summer_and_winter_time_in_arrows_own_look_is_written_as_valid_iso():
+    items = [f"2020-0{month}-01 03:04:05+0{1 + (month > 3)}:00" for month in range(1, 9)]
+    column = guessed(items)
+    assert column == Column(name="x", kind="datetime", resolution="second", zone="UTC")
+    written = cells.write(column, cells.read(column, text(items)))
+    assert written.cast(pa.string())[0].as_py() == "2020-01-01 02:04:05Z"
 
 
 @pytest.mark.parametrize("cell", ["2020-01-02T03:04:05+99:99", "2020-01-02 25:61:61", "2020-13-45", "45.13.2020"])
@@ -269,7 +329,7 @@ TYPED = {
     "large text": (pa.array(["1", "2", "3"], pa.large_string()), {"kind": "integer"}),
     "text": (pa.array(["1", "2", "3"]), {"kind": "integer"}),
     "null": (pa.nulls(3), {"kind": "category"}),
-    "duration": (pa.array([1, 2, 3], pa.duration("s")), {"kind": "category"}),
+    "clock time": (pa.array([1, 2, 3], pa.time64("us")), {"kind": "category"}),
 }
 
 

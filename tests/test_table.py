@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from twinify_lite.errors import TableError
 from twinify_lite.table import CsvStyle, PrivateTable, read_table, replacing, write_table
+from twinify_lite.table.csv_notes import with_decimals, with_style
 from twinify_lite.table.csv_reading import guess_separator
 from twinify_lite.table.csv_style import SEPARATORS
 
@@ -136,6 +137,8 @@ LEGAL = {
     "no line end at the end": b"a,b\n1,2\n3,4",
     "byte order mark": b"\xef\xbb\xbfa,b\n1,2\n3,4\n",
     "byte order mark and quotes": b'\xef\xbb\xbf"a","b"\r\n"1","2"\r\n"3","4"\r\n',
+    "Excel's separator": b"sep=;\r\na;b\r\n1;2\r\n3;4\r\n",
+    "Excel's separator after a byte order mark": b"\xef\xbb\xbfsep=\t\na\tb\n1\t2\n3\t4\n",
     "semicolons": b"a;b\n1;2\n3;4\n",
     "tabs": b"a\tb\n1\t2\n3\t4\n",
     "bars": b"a|b\n1|2\n3|4\n",
@@ -225,6 +228,8 @@ def test_a_byte_order_mark_outdoes_the_encoding(tmp_path):
         ("note\nhello; world\nnone\n", ","),
         ("note\nhello, world\nnone\n", ";"),
         ('"a,b"\n"1,2"\n', ","),
+        ('a;",\n,"\n;\n', ";"),  # by commas, the quote of the second row is never closed
+        ('a\t";b"\n\t;\n', "\t"),  # by semicolons, a quote stands amid a name
     ],
 )
 def test_the_separator_is_guessed_from_the_header_and_the_first_rows(text, separator):
@@ -241,6 +246,21 @@ def test_a_given_separator_is_not_guessed(separator, tmp_path):
     table = from_bytes(tmp_path, "a,b\tc\n1,2\t3\n", separator=separator)
     assert table.columns == ("a,b", "c")
     assert table.style.separator == "\t"
+
+
+def test_the_separator_that_excel_names_is_used_unless_another_is_given(tmp_path):
+    data = "SEP=|\na;b|c\n1;2|3\n"
+    table = from_bytes(tmp_path, data)
+    assert table.style.separator == "|"
+    assert table.reveal().to_pydict() == {"a;b": ["1;2"], "c": ["3"]}
+    assert from_bytes(tmp_path, data, separator=";").columns == ("a", "b|c")
+
+
+def test_a_column_that_is_called_like_excels_separator_is_read_back(tmp_path):
+    for name in ("sep=;", "sep=", "sep=:"):
+        table = pa.table({name: ["1", "2"]})
+        write_table(table, tmp_path / "a.csv")
+        assert read_table(tmp_path / "a.csv").reveal().equals(table)
 
 
 def test_a_tsv_file_has_tabs_whatever_its_header_looks_like(tmp_path):
@@ -383,6 +403,8 @@ def test_cells_that_arrow_has_no_type_for_become_text(cells, expected):
         (pd.DataFrame({" ": [1]}), "Column 1 of 1 has no name"),
         (pd.DataFrame({"a": [[1], [2]]}), "'a' is of type list"),
         (pd.DataFrame({"a": [b"x"]}), "'a' is of type binary"),
+        (pd.DataFrame({"a": pd.to_timedelta([1, 2], "D")}), r"'a' is of type duration.*number of days or seconds"),
+        (pa.table({"a": pa.array([1, 2], pa.duration("s")).dictionary_encode()}), "'a' is of type duration"),
         (pd.DataFrame({"a": []}), "no rows"),
         (pd.DataFrame(), "no columns"),
         (pa.table({}), "no columns"),
@@ -720,3 +742,69 @@ def test_a_parquet_file_of_pandas_and_one_of_ours_are_read_alike(tmp_path):
     assert ours.reveal().to_pydict() == theirs.reveal().to_pydict()
     assert ours.types == theirs.types
     assert b"pandas" not in (pq.read_schema(tmp_path / "ours.parquet").metadata or {})
+
+
+# The look of a CSV file, as `decode` notes it
+
+
+def noted(table, **decimals):
+    return with_style(with_decimals(table, decimals), CsvStyle(";", ",", "latin-1"))
+
+
+LOOK = pa.table({"é": ["ü", "a;b", None], "x": [36.0, None, -12.5], "y": pa.array([0.1, 2.0, None], pa.float32())})
+LOOKS = '"é";x;y\nü;36,0;0,10\n"a;b";;2,00\n;-12,5;\n'.encode("latin-1")
+
+
+def test_a_noted_look_is_written_without_being_asked_for(tmp_path):
+    write_table(noted(LOOK, x=1, y=2), tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_bytes() == LOOKS
+    write_table(noted(LOOK, x=1, y=2), tmp_path / "a.tsv")
+    assert (tmp_path / "a.tsv").read_bytes() == LOOKS.replace(b'"a;b"', b"a\0b").replace(b";", b"\t").replace(
+        b"\0", b";"
+    )
+
+
+def test_a_style_that_is_given_outdoes_the_noted_one_and_the_decimals_stay(tmp_path):
+    write_table(noted(LOOK, x=1), tmp_path / "a.csv", style=CsvStyle("|"))
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8") == '"é"|x|y\nü|36.0|0.1\na;b||2\n|-12.5|\n'
+
+
+@pytest.mark.parametrize("kind", ["tables", "batches", "one batch"])
+def test_the_first_chunk_tells_the_look_of_all(kind, tmp_path):
+    first, *others = (LOOK.slice(place, 1) for place in range(3))
+    chunks = [noted(first, x=1, y=2), *others]
+    if kind == "batches":
+        chunks = [chunk.combine_chunks().to_batches()[0] for chunk in chunks]
+    write_table(noted(LOOK, x=1, y=2).to_batches()[0] if kind == "one batch" else iter(chunks), tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_bytes() == LOOKS
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather"])
+@pytest.mark.parametrize("wrap", [lambda table: table, lambda table: iter([table, table])])
+def test_no_other_format_carries_the_look_on(name, wrap, tmp_path):
+    write_table(wrap(noted(LOOK, x=1, y=2)), tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    assert b"twinify_lite" not in data
+    schema = pq.read_schema(tmp_path / name) if "parquet" in name else pa.ipc.open_file(tmp_path / name).schema
+    assert schema.remove_metadata().equals(LOOK.schema)
+
+
+def test_a_private_table_of_one_with_a_look_is_like_any_other(tmp_path):
+    table = read_table(noted(LOOK, x=1, y=2))
+    assert table.style is None
+    assert table.types == PrivateTable(LOOK).types
+    assert table.reveal().to_pydict() == LOOK.to_pydict()
+    write_table(table, tmp_path / "a.parquet")
+    assert b"twinify_lite" not in (tmp_path / "a.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "note", [b"", b"{", b"[1]", b'{"separator": "x"}', b'{"other": 1}', b'{"separator": []}', b"\xff"]
+)
+def test_notes_that_are_not_ours_are_left_alone(note, tmp_path):
+    field = pa.field("x", pa.float64(), metadata={b"twinify_lite.decimals": note, b"unit": b"m"})
+    table = pa.table([[1.5, 2.0]], schema=pa.schema([field], {b"twinify_lite.csv": note}))
+    write_table(table, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == "x\n1.5\n2\n"
+    write_table(table, tmp_path / "a.parquet")
+    assert pq.read_schema(tmp_path / "a.parquet").field("x").metadata[b"unit"] == b"m"

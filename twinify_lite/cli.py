@@ -72,14 +72,21 @@ def main() -> None:
 @click.option(
     "--peek", is_flag=True, help="Read ranges, levels and missing cells from the data. These lines are NOT private."
 )
+@click.option(
+    "--format",
+    type=click.Choice(["csv", "tsv", "parquet", "feather"]),
+    help="Of the table.  [default: by its name or first bytes]",
+)
 @click.option("--separator", metavar="MARK", help="What separates the cells of a CSV file.  [default: guessed]")
 @click.option("--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="The decimal mark.")
 @click.option(
-    "--encoding", type=click.Choice(["utf-8", "latin-1"]), default="utf-8", show_default=True, help="Of a CSV file."
+    "--encoding",
+    type=click.Choice(["utf-8", "latin-1", "cp1252"]),
+    default="utf-8",
+    show_default=True,
+    help="Of a CSV file.",
 )
-def schema(
-    data: str, output: str | None, force: bool, peek: bool, separator: str | None, decimal: str, encoding: str
-) -> None:
+def schema(data: str, output: str | None, force: bool, peek: bool, **look: Any) -> None:
     """Draft a schema for the table DATA: a CSV, Parquet or Feather file, or - for stdin.
 
     The draft says of which kind each column is, and leaves the rest open. Correct it, and add what is publicly known:
@@ -89,9 +96,11 @@ def schema(
         raise Failure(f"{output} is there already. Choose another name, or replace it with --force.")
 
     from twinify_lite.schema.draft import draft
+    from twinify_lite.schema.notes import notes
     from twinify_lite.table import read_table
 
-    drafted = draft(read_table(data, separator=separator, decimal=decimal, encoding=encoding), peek=peek)
+    table = read_table(data, **look)
+    drafted = draft(table, peek=peek)
     if output is None:
         _write(drafted.to_toml())
     else:
@@ -99,6 +108,8 @@ def schema(
     if drafted.peeked:
         _note("NOT PRIVATE: this schema contains values read from the data. Do not share it as it is.", fg="red")
         _note("Each such line is marked. Delete it, or replace its values by ones from a code book.")
+    for note in notes(table, drafted):
+        _note(note)
     where = output or "the schema"
     _note(f"Next: check every kind in {where}, and declare ranges and levels that are public; the rest may stay open.")
 

@@ -24,6 +24,7 @@ from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relat
 from twinify_lite.discover.completion import complete
 from twinify_lite.discover.findings import find_ranges, find_values, look_at
 from twinify_lite.discover.votes import selection_cost
+from twinify_lite.encode.refusals import ambiguous_names, refuse
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
 from twinify_lite.exact import Bits, discrete_laplace
 from twinify_lite.ledger import Ledger, Receipt
@@ -79,6 +80,7 @@ def discover(
     declared = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
     schema = fill(declared, table)
     schema.require_public()
+    refuse(ambiguous_names(schema))
     _require_fit(schema, declared or {}, table)
     budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
     for taken in _taken_from(table, schema):

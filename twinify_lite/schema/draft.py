@@ -1,7 +1,7 @@
 """Schemas from tables: a first draft of one, and the rest of one that a user began.
 
-What comes from the table is its columns' names and types, and guesses that no single row can flip (`guess`). Ranges,
-levels and missing cells are read only by `peek`, and are then marked as not private.
+What comes from the table is its columns' names and types, the look of its CSV file, and guesses that no single row can
+flip (`guess`). Ranges, levels and missing cells are read only by `peek`, and are then marked as not private.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.guess import guess, looks_at_cells, type_name
 from twinify_lite.schema.guess_votes import LEAST
 from twinify_lite.schema.words import suggestion
-from twinify_lite.table import PrivateTable, read_table
+from twinify_lite.table import CsvStyle, PrivateTable, read_table
 
 #: A category with more levels than these is left open by `peek`.
 MOST_LEVELS = 100
@@ -37,7 +37,11 @@ def draft(table: PrivateTable, *, peek: bool = False) -> Schema:
     Formal guarantee: without `peek`, the draft holds no value, range or level from the data.
     """
     table = read_table(table)
-    schema = Schema(columns=_guesses(table, table.columns), guessed=_any_looked_at(table, table.columns))
+    schema = Schema(
+        columns=_guesses(table, table.columns),
+        guessed=_any_looked_at(table, table.columns),
+        style=_unusual_style(table),
+    )
     if not peek:
         return schema
     rows, decimal = table.reveal(), _decimal(table)
@@ -47,7 +51,8 @@ def draft(table: PrivateTable, *, peek: bool = False) -> Schema:
 def fill(schema: Schema | None, table: PrivateTable) -> Schema:
     """`schema` for all columns of `table`, in their order: what it declares stays, what it lacks is guessed.
 
-    Of a declared column only an open `dtype` is filled in, from the type of the table's.
+    Of a declared column only an open `dtype` is filled in, from the type of the table's; and the look of a CSV file
+    where the schema has none.
     """
     if schema is None:
         return draft(table)
@@ -63,6 +68,7 @@ def fill(schema: Schema | None, table: PrivateTable) -> Schema:
         schema,
         columns=tuple(known[name] for name in table.columns),
         guessed=schema.guessed or _any_looked_at(table, lacking),
+        style=schema.style or _unusual_style(table),
     )
     whole.require_constraints()
     return whole
@@ -75,6 +81,11 @@ def _unknown(name: str, names: Iterable[str]) -> str:
 
 def _decimal(table: PrivateTable) -> str:
     return table.style.decimal if table.style else "."
+
+
+def _unusual_style(table: PrivateTable) -> CsvStyle | None:
+    """The look of the file that the table comes from; None for the usual one, which needs no words."""
+    return None if table.style == CsvStyle() else table.style
 
 
 def _any_looked_at(table: PrivateTable, names: Iterable[str]) -> bool:

@@ -10,9 +10,10 @@ The rules, for the present cells of a text column:
 
 1.  A kind needs at least three votes, and a hundredth of the cells. The most frequent text that is of another kind is
     set aside ("N", "NA", "?"); of the remaining cells, three quarters must be of the kind.
-2.  Numbers are codes (a category) if three of them, and a fiftieth, or most, have a superfluous leading zero. They are
-    integers if nearly all are whole ("5", "5.0", "1e+05"), but dates if nearly all are of the form 20240131; otherwise
-    they have as many decimals as nearly all of them need, or any (`decimals=None`) where that is more than `DECIMALS`.
+2.  Numbers are codes (a category) if three of them, and a fiftieth, or most, have a superfluous leading zero; where
+    nearly all have the same number of digits, three suffice. They are integers if nearly all are whole ("5", "5.0",
+    "1e+05"), but dates if nearly all are of the form 20240131; otherwise they have as many decimals as nearly all of
+    them need, or any (`decimals=None`) where that is more than `DECIMALS`.
 3.  A boolean column has true and false in nearly all cells, in the commonest of three spellings.
 4.  A datetime has one of the formats of `guess_moment`.
 5.  Everything else, also a column without cells, is a category.
@@ -32,13 +33,15 @@ from twinify_lite.cells import dtype_of
 from twinify_lite.cells.parsing import is_text, plain, texts
 from twinify_lite.schema import Column
 from twinify_lite.schema.guess_moment import guess_moment, guess_timestamp, is_compact_date
-from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, nearly_all
+from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, mostly, nearly_all
 
 #: More decimals than these are not a look but the precision of a float.
 DECIMALS = 6
 # Of at most 18 digits, which fit into 64 bits: longer ones are codes. Exponents from 300 on overflow.
 _PLAIN = r"^\s*[-+]?(\d{1,18}(\.\d*)?|\.\d+)\s*$"
 _SCIENTIFIC = r"^\s*[-+]?(\d{1,18}(\.\d*)?|\.\d+)[eE][-+]?[012]?\d?\d\s*$"
+# The commas of 1,234 and 1,234,567, which are no decimal commas.
+_THOUSANDS = r"^\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*$"
 _ENDLESS = 99
 _BOOLEANS = (("false", "true"), ("False", "True"), ("FALSE", "TRUE"))
 _CATEGORY = {"kind": "category"}
@@ -52,7 +55,7 @@ def guess(name: str, array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -
     for is_type, guess_typed in _TYPES:
         if is_type(array.type):
             return Column(name=name, dtype=type_name(array.type), **guess_typed(array))
-    # What is neither text nor among the types (durations, times of the day) has no kind of its own.
+    # What is neither text nor among the types (times of the day) has no kind of its own.
     return Column(name=name, **(_guess_text(array, decimal) if is_text(array.type) else _CATEGORY))
 
 
@@ -120,11 +123,36 @@ def _guess_number(poll: Poll, decimal: str) -> dict[str, Any] | None:
     return {"kind": "number", "decimals": next(common, None)}
 
 
+def has_decimal_commas(column: Column, array: pa.ChunkedArray | pa.Array) -> bool:
+    """Whether the cells of `column`, as guessed with decimal points, look like numbers with decimal commas instead."""
+    if not is_text(array.type) or (pc.sum(pc.match_substring(array, ",")).as_py() or 0) < LEAST:
+        return False
+    poll = Poll.of(texts(array))
+    commas = poll.where(flags(pc.match_substring(poll.texts, ",")))
+    if mostly(commas.votes(commas.matching(_THOUSANDS)), commas.size):
+        return False
+    kind = (_guess_number(poll, ",") or _CATEGORY)["kind"]
+    return kind in ("number", "integer") and kind != column.kind
+
+
 def _are_codes(numbers: Poll) -> bool:
     """Whether a notable share has a superfluous leading zero: codes, phone numbers, zip codes."""
     zeros = numbers.where(flags(pc.starts_with(numbers.texts, "0")))
     codes, size = zeros.votes(zeros.matching(r"^0\d")), numbers.size
-    return 2 * codes > size or (codes >= LEAST and 50 * codes > size)
+    return 2 * codes > size or (codes >= LEAST and (50 * codes > size or _are_padded(numbers)))
+
+
+def _are_padded(numbers: Poll) -> bool:
+    """Whether nearly all have as many digits, and some have zeros in front for it, more than have fewer digits."""
+    width = pc.binary_length(numbers.texts).to_numpy(zero_copy_only=False)
+    whole = numbers.matching(r"^\d+$")
+    common = np.bincount(width[whole], weights=numbers.cells[whole], minlength=1).argmax()
+    same = whole & (width == common)
+    if not nearly_all(numbers.votes(same), numbers.size):
+        return False
+    alike = numbers.where(same)
+    padded = alike.votes(alike.matching("^0+[1-9]"))  # while 0000 may stand for a missing year
+    return padded >= LEAST and padded > numbers.votes(whole & (width < common))
 
 
 def _decimals(numbers: pa.Array, scientific: np.ndarray) -> np.ndarray:

@@ -1,9 +1,12 @@
 """Dates and times among the texts of a column: a public list of formats, and the resolution that their cells need.
 
 The formats are ISO 8601 (with a space or a T; to the minute, the second or a fraction; with Z, an offset or no zone),
-and day.month.year, day/month/year, day-month-year, year/month/day and day Mon year, alone or with a time to the minute
-or the second. With slashes and hyphens the month comes first if three cells more can be read so: cells that can be read
-both ways do not decide. 20240131 is a date too, where nearly all cells are of this form, in the years 1900 to 2099.
+and day.month.year, day/month/year, day-month-year, year/month/day, day-Mon-year, day Mon year and day Month year, alone
+or with a time to the minute or the second. With slashes and hyphens the month comes first if three cells more can be
+read so: cells that can be read both ways do not decide.
+
+What could as well be a code is a date only where nearly all cells are of its form: 20240131 and 2024-01, in the years
+1900 to 2099, and 31.01.24 and 31/1/24, which are in the years 1969 to 2068.
 
 The resolution is the coarsest that nearly all cells allow: times that are all midnight are days. The zone is that of
 the offset that nearly all cells have, or else UTC. An ISO column whose cells look different from each other has no
@@ -22,21 +25,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinify_lite.cells.moments import TICK
-from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, nearly_all
+from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, mostly, nearly_all
 
 #: The formats beside ISO's, with the shape of their cells.
 DATES = {
     "%d.%m.%Y": r"\d{1,2}\.\d{1,2}\.\d{4}",
+    "%d.%m.%y": r"\d{2}\.\d{2}\.\d{2}",  # while 1.2.10 is a version
     "%d/%m/%Y": r"\d{1,2}/\d{1,2}/\d{4}",
+    "%d/%m/%y": r"\d{1,2}/\d{1,2}/\d{2}",
     "%Y/%m/%d": r"\d{4}/\d{1,2}/\d{1,2}",
     "%d-%m-%Y": r"\d{1,2}-\d{1,2}-\d{4}",
-    "%d %b %Y": r"\d{1,2} [A-Za-z]{3} \d{4}",
+    "%d-%b-%Y": r"\d{1,2}-[A-Za-z]{3}-\d{4}",
+    "%d %b %Y": r"\d{1,2} [A-Za-z]{3,9} \d{4}",
 }
 TIMES = {"": "", " %H:%M": r" \d{1,2}:\d{2}", " %H:%M:%S": r" \d{1,2}:\d{2}:\d{2}"}
-MONTH_FIRST = {"%d/%m/%Y": "%m/%d/%Y", "%d-%m-%Y": "%m-%d-%Y"}
+#: Other formats of the same shape, each taken if it reads more cells than the one before it.
+ALTERNATIVES = {
+    "%d/%m/%Y": "%m/%d/%Y",
+    "%d/%m/%y": "%m/%d/%y",
+    "%d-%m-%Y": "%m-%d-%Y",
+    "%d %b %Y": "%d %B %Y",
+}
 
 # Anything that could be one of these: most columns of text are done with this.
-_SIEVE = r"^\d{1,4}([-/.]\d{1,2}[-/.]| [A-Za-z]{3} )\d{1,4}"
+_SIEVE = r"^\d{1,4}([-/.]\d{1,2}[-/.]|-[A-Za-z]{3}-| [A-Za-z]{3,9} )\d{1,4}"
+_YEAR_AND_MONTH = r"^(19|20)\d{2}-(0[1-9]|1[0-2])$"
+# Arrow's strptime reads long names by %b, and Python's does not.
+_MONTHS = {
+    "%b": r"(?i)\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\b",
+    "%B": r"(?i)\b(january|february|march|april|may|june|july|august|september|october|november|december)\b",
+}
 _COMPACT = r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 _HOUR, _SIXTIETH = r"([01]\d|2[0-3])", r"[0-5]\d"
 _ZONE = f"(Z|[+-]{_HOUR}(:?{_SIXTIETH})?)"
@@ -80,15 +98,32 @@ _LOOKS = tuple(_looks())
 def guess_moment(poll: Poll) -> dict[str, Any] | None:
     """What the cells say of a datetime column, or None if they are not dates or times."""
     if not carries(poll, poll.matching(_SIEVE)):
-        return None
+        return _guess_month(poll)
     return _guess_iso(poll) or _guess_other(poll)
 
 
 def is_compact_date(poll: Poll) -> bool:
     """Whether nearly all cells, but for the text that is set aside, are of the form 20240131."""
-    dates = flags(pc.equal(pc.binary_length(poll.texts), 8))
-    dates[dates] = poll.where(dates).matching(_COMPACT)
-    return carries(poll, dates, enough=nearly_all)
+    return carries(poll, _of_form(poll, 8, _COMPACT), enough=nearly_all)
+
+
+def _guess_month(poll: Poll) -> dict[str, Any] | None:
+    months = _of_form(poll, 7, _YEAR_AND_MONTH)
+    if not carries(poll, months, enough=nearly_all):
+        return None
+    found = poll.where(months)
+    year, month = (pc.utf8_slice_codeunits(found.texts, *ends).cast(pa.int8()).to_numpy() for ends in ((2, 4), (5, 7)))
+    # 2003-04, 2007-08 and the like are more probably school years.
+    if nearly_all(found.votes(month == (year + 1) % 100), found.size):
+        return None
+    return {"kind": "datetime", "format": "%Y-%m"}
+
+
+def _of_form(poll: Poll, length: int, pattern: str) -> np.ndarray:
+    """Which texts match a pattern, all of whose matches have this length: most texts are done with it."""
+    found = flags(pc.equal(pc.binary_length(poll.texts), length))
+    found[found] = poll.where(found).matching(pattern)
+    return found
 
 
 def guess_timestamp(array: pa.ChunkedArray | pa.Array) -> dict[str, Any]:
@@ -154,7 +189,7 @@ def _zone(offset: str | None) -> str | None:
 
 def _format(look: _Look, resolution: str, offset: str | None) -> str | None:
     """The format to declare, None where Arrow writes a time so by itself."""
-    arrows_own = " " in look.format and "%S" in look.format and look.offset in ("", "Z")
+    arrows_own = " " in look.format and "%S" in look.format and (look.offset in ("", "Z") or offset is None)
     if look.format == "%Y-%m-%d" or (arrows_own and resolution != "day"):
         return None
     # %z is written as +0200, so that any other offset must stand in the format itself, and be that of all cells.
@@ -183,17 +218,21 @@ def _guess_other(poll: Poll) -> dict[str, Any] | None:
 
 
 def _read_so(poll: Poll, date: str, time: str) -> dict[str, Any] | None:
-    """This format, with the month first if that reads more cells, if enough of them can be read so."""
+    """This format, or its alternative if that reads more cells, if enough of them can be read so."""
     read = _parses(poll.texts, date + time)
-    if date in MONTH_FIRST:
-        month_first = _parses(poll.texts, MONTH_FIRST[date] + time)
-        if poll.votes(month_first) >= poll.votes(read) + LEAST:
-            date, read = MONTH_FIRST[date], month_first
-    if not carries(poll, read):
+    if date in ALTERNATIVES:
+        otherwise = _parses(poll.texts, ALTERNATIVES[date] + time)
+        if poll.votes(otherwise) >= poll.votes(read) + LEAST:
+            date, read = ALTERNATIVES[date], otherwise
+    if not carries(poll, read, enough=nearly_all if "%y" in date else mostly):
         return None
     resolution = _resolution(poll.where(read), "second", "day")
     return {"kind": "datetime", "format": date + time, "resolution": resolution}
 
 
 def _parses(texts: pa.Array, format: str) -> np.ndarray:
-    return flags(pc.strptime(texts, format=format, unit="s", error_is_null=True).is_valid())
+    read = flags(pc.strptime(texts, format=format, unit="s", error_is_null=True).is_valid())
+    for directive, names in _MONTHS.items():
+        if directive in format:
+            read = read & flags(pc.match_substring_regex(texts, names))
+    return read

@@ -16,10 +16,9 @@ def check_columns(schema: pa.Schema, name: str) -> None:
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not _is_plain(kind):
-            problems.append(
-                f"Column {field.name!r} is of type {str(kind).split('<')[0]}. Turn it into text or numbers, one value "
-                "a cell, or leave it out."
-            )
+            fix = "a number of days or seconds" if pa.types.is_duration(kind) else "text or numbers, one value a cell"
+            called = str(kind).split("<")[0].split("[")[0]
+            problems.append(f"Column {field.name!r} is of type {called}. Turn it into {fix}, or leave it out.")
     if problems:
         raise TableError("\n".join(f"{name}: {problem}" for problem in problems))
 
@@ -27,7 +26,7 @@ def check_columns(schema: pa.Schema, name: str) -> None:
 def _is_plain(kind: pa.DataType) -> bool:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     is_value = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
-    return is_text or (is_value and not pa.types.is_interval(kind))
+    return is_text or (is_value and not pa.types.is_interval(kind) and not pa.types.is_duration(kind))
 
 
 def name_problems(names: Sequence[str]) -> list[str]:
@@ -44,7 +43,7 @@ def name_problems(names: Sequence[str]) -> list[str]:
         problems.append(f"{which} no name. {fix}.")
     twice = [name for name, times in Counter(names).items() if times > 1 and name.strip()]
     # A name that is a number hints at a file without a header, whose "names" are the cells of its first row.
-    headless = any(_is_number(name) for name in names)
+    headless = any(map(is_number, names))
     for name in twice[:10]:
         places = _listed([number for number, other in enumerate(names, 1) if other == name])
         called = "the same" if headless else repr(name)
@@ -58,9 +57,10 @@ def _listed(numbers: Sequence[int]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
-def _is_number(text: str) -> bool:
+def is_number(name: str) -> bool:
+    """Whether a name is a number, and so perhaps a cell of the first row."""
     try:
-        float(text.replace(",", "."))
+        float(name.replace(",", "."))
     except ValueError:
         return False
     return True

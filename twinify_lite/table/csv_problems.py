@@ -35,8 +35,10 @@ def record_problem(record: Record, encoding: str, width: int | None) -> str | No
         record.text.encode("latin-1").decode(encoding)
     except UnicodeDecodeError as error:
         line = record.line + len(LINE_END.findall(record.text[: error.start]))
-        other = "latin-1" if encoding != "latin-1" else "utf-8"
-        return f'line {line} is not valid {encoding}. Name its encoding: --encoding {other} (`encoding="{other}"`).'
+        fix = '--encoding latin-1 (`encoding="latin-1"`)'
+        if encoding == "utf-8":
+            fix += ", or --encoding cp1252 if it comes from Windows"
+        return f"line {line} is not valid {encoding}. Name its encoding: {fix}."
     if width is not None and record.cells != width:
         return (
             f"the row that starts in line {record.line} has {record.cells} cells, and the header has {width}. Quote "

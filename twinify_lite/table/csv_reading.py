@@ -19,7 +19,7 @@ from pyarrow import csv
 from twinify_lite.errors import TableError
 from twinify_lite.table.columns import name_problems
 from twinify_lite.table.csv_problems import find_problem, record_problem
-from twinify_lite.table.csv_records import LONGEST_LINE, records, split
+from twinify_lite.table.csv_records import EXCEL_LINE, LONGEST_LINE, Record, has_stray_quote, records, split
 from twinify_lite.table.csv_style import SEPARATORS, CsvStyle
 
 _BLOCK = 1 << 20
@@ -71,9 +71,9 @@ def _read_start(stream: BinaryIO, name: str, separator: str | None, style: CsvSt
         text = sample.removeprefix(codecs.BOM_UTF8)
         if len(text) < len(sample):
             style = dataclasses.replace(style, encoding="utf-8")
-        if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise TableError(f"{name} is in UTF-16. Save it in UTF-8, e.g. `iconv -f UTF-16 -t UTF-8`.")
-        guess = separator or guess_separator(text, whole=whole, decimal=style.decimal)
+        if wide := _utf16(sample):
+            raise TableError(f"{name} is in UTF-16. Save it in UTF-8, e.g. `iconv -f {wide} -t UTF-8`.")
+        guess = separator or _told_separator(text) or guess_separator(text, whole=whole, decimal=style.decimal)
         header = next(records(io.BytesIO(text), guess), None)
         if header is None:
             if whole or size > LONGEST_LINE:
@@ -91,16 +91,35 @@ def _read_start(stream: BinaryIO, name: str, separator: str | None, style: CsvSt
     return _Start(names, dataclasses.replace(style, separator=guess), text[header.start + len(header.text) :])
 
 
+def _utf16(sample: bytes) -> str | None:
+    """The name of UTF-16, with its mark or by zeros in every other place; None if the bytes are something else."""
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "UTF-16"
+    even, odd = sample[:1000:2], sample[1:1000:2]
+    for name, zeros, letters in (("UTF-16LE", odd, even), ("UTF-16BE", even, odd)):
+        if 2 * zeros.count(0) > len(zeros) and not letters.count(0):
+            return name
+    return None
+
+
+def _told_separator(sample: bytes) -> str | None:
+    """The separator in a first line such as sep=; if there is one."""
+    told = EXCEL_LINE.match(sample[:10].decode("latin-1"))
+    return told and told[1]
+
+
 def guess_separator(sample: bytes, *, whole: bool, decimal: str = ".") -> str:
     """The separator that cuts the header into cells and the first rows into as many.
 
     `whole` says that `sample` is the whole file. A header without separators makes a table of one column.
     """
-    widths = {separator: _sample_widths(sample, separator, whole) for separator in SEPARATORS}
+    samples = {separator: _sample_records(sample, separator, whole) for separator in SEPARATORS}
+    widths = {separator: _widths(found) for separator, found in samples.items()}
 
-    def agreement(separator: str) -> tuple[float, int]:
+    def agreement(separator: str) -> tuple[float, bool, int]:
         header, *rows = widths[separator]
-        return sum(width == header for width in rows) / max(1, len(rows)), header
+        agreeing = sum(width == header for width in rows) / max(1, len(rows))
+        return agreeing, not has_stray_quote(samples[separator][0].text, separator), header
 
     several = [separator for separator, (header, *_) in widths.items() if header > 1]
     if several:
@@ -112,11 +131,18 @@ def guess_separator(sample: bytes, *, whole: bool, decimal: str = ".") -> str:
     return [*table, *absent, order[0]][0]
 
 
-def _sample_widths(sample: bytes, separator: str, whole: bool) -> list[int]:
+def _sample_records(sample: bytes, separator: str, whole: bool) -> list[Record]:
     found = list(itertools.islice(records(io.BytesIO(sample), separator), _SAMPLE_ROWS))
     if not whole and len(found) > 1:
         found.pop()  # it may be cut
-    return [record.cells for record in found] or [1]
+    return found
+
+
+def _widths(found: list[Record]) -> list[int]:
+    """The cells of the header and of each row; 1 if there is no header."""
+    # A row whose quote is never closed agrees with no header: with another separator it may be no quote.
+    widths = [record.cells if record.end == "complete" else 0 for record in found[1:]]
+    return [found[0].cells, *widths] if found else [1]
 
 
 def _parse(stream: BinaryIO, start: _Start, block: int) -> pa.Table | None:

@@ -11,6 +11,8 @@ from typing import BinaryIO, Literal, NamedTuple
 #: Bytes of the longest line, so that a file without line ends is refused before it fills the memory.
 LONGEST_LINE = 16 << 20
 LINE_END = re.compile("\r\n|\r|\n")
+#: The first line by which Excel is told the separator. Our own files never begin so: they quote such a name.
+EXCEL_LINE = re.compile("(?:\xef\xbb\xbf)?sep=([,;\t|])(?:\r\n|\r|\n)", re.IGNORECASE)
 # The rest of a quoted cell up to the quote that closes it; doubled quotes belong to the cell.
 _CLOSING = re.compile('[^"]*+(?:""[^"]*+)*+"')
 
@@ -27,7 +29,9 @@ class Record(NamedTuple):
 
 
 def records(stream: BinaryIO, separator: str) -> Iterator[Record]:
-    """The rows of `stream`, blank lines left out, by the same rules as Arrow's reader and in bounded memory.
+    """The rows of `stream`, by the same rules as Arrow's reader and in bounded memory.
+
+    Blank lines are left out, and so is a first line such as sep=; that tells Excel the separator.
 
     Formal guarantee: `line` counts physical lines from 1, ended by LF, CR or CRLF, those inside quotes too. After a
     record that is not complete there is no other.
@@ -52,7 +56,8 @@ def _records(next_line: Callable[[], str], separator: str) -> Iterator[Record]:
             more, is_open = _scan(text, separator, is_open=True)
             separators += more
         end = "too long" if longest > LONGEST_LINE else "unclosed" if is_open else "complete"
-        if len(pieces) > 1 or not LINE_END.fullmatch(pieces[0]):
+        is_row = not LINE_END.fullmatch(pieces[0]) and not (first == 1 and EXCEL_LINE.fullmatch(pieces[0]))
+        if len(pieces) > 1 or is_row:
             yield Record(first, line, start, "".join(pieces), separators + 1, end)
         start += size
 
@@ -89,3 +94,9 @@ def split(text: str, separator: str) -> list[str]:
         if end < 0:
             return cells
         at = end + 1
+
+
+def has_stray_quote(text: str, separator: str) -> bool:
+    """Whether a quote stands amid a cell of `text`: so it is where another separator cuts a quoted name in two."""
+    quoted = f'(?:^|(?<={re.escape(separator)}))"{_CLOSING.pattern}'
+    return '"' in re.sub(quoted, "", text)

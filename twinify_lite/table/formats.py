@@ -19,6 +19,20 @@ EXTENSIONS: dict[str, Format] = {
     ".feather": "feather",
     ".arrow": "feather",
 }
+#: Formats of other programs, told by their extensions.
+OTHERS = {
+    ".sav": "an SPSS file",
+    ".dta": "a Stata file",
+    ".sas7bdat": "a SAS file",
+    ".json": "a JSON file",
+    ".jsonl": "a JSON file",
+    ".xls": "an Excel file",
+    ".xlsx": "an Excel file",
+    ".ods": "an OpenDocument spreadsheet",
+    ".rds": "an R file",
+    ".rdata": "an R file",
+    ".zip": "a zip archive",
+}
 #: First bytes, and what they say. A text file could begin with PAR1, but not go on with a control character.
 _MAGIC = {
     re.compile(rb"PAR[1E][\0-\x08\x0e-\x1f]"): "parquet",
@@ -30,13 +44,18 @@ _MAGIC = {
 def source_format(name: str, first: bytes, format: str | None) -> str:
     """The format of a file to read: what the user says, else its name, else its `first` bytes, else CSV."""
     _check_format(format)
+    extension, _ = _extension(name)
+    if format is None and extension in OTHERS:
+        raise TableError(
+            f"{name} is by its name {OTHERS[extension]}. Export it as CSV or Parquet, or name its format, if it is "
+            'another: --format csv (`format="csv"`).'
+        )
     if not first:
         raise TableError(f"{name} is empty. Give a file with a header and at least one row.")
     found = next((kind for magic, kind in _MAGIC.items() if magic.match(first)), None)
     if found == "excel":
         raise TableError(f"{name} is an Excel or zip file, perhaps with a password. Save the sheet as CSV in UTF-8.")
-    named, _ = _extension(name)
-    wanted = format or named
+    wanted = format or EXTENSIONS.get(extension)
     if wanted in ("csv", "tsv") and found:
         raise TableError(f'{name} is not text but {found}. Say so: --format {found} (`format="{found}"`).')
     return wanted or found or "csv"
@@ -45,8 +64,8 @@ def source_format(name: str, first: bytes, format: str | None) -> str:
 def target_format(name: str, format: str | None) -> tuple[str, bool]:
     """The format of a file to write, and whether to pack it with gzip."""
     _check_format(format)
-    named, packed = _extension(name)
-    kind = format or named or ("csv" if name == "stdout" else None)
+    extension, packed = _extension(name)
+    kind = format or EXTENSIONS.get(extension) or ("csv" if name == "stdout" else None)
     if kind is None:
         known = ", ".join(EXTENSIONS)
         raise TableError(f"The extension of {name} is none of {known}. Name the format: --format csv.")
@@ -55,10 +74,10 @@ def target_format(name: str, format: str | None) -> tuple[str, bool]:
     return kind, packed
 
 
-def _extension(name: str) -> tuple[Format | None, bool]:
-    """The format that a file's name tells, and whether it is packed."""
+def _extension(name: str) -> tuple[str, bool]:
+    """The extension of a file's name in small letters, and whether it is packed, which is no extension."""
     name = name.lower()
-    return EXTENSIONS.get(os.path.splitext(name.removesuffix(".gz"))[1]), name.endswith(".gz")
+    return os.path.splitext(name.removesuffix(".gz"))[1], name.endswith(".gz")
 
 
 def _check_format(format: str | None) -> None:

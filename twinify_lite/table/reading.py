@@ -36,9 +36,10 @@ def read_table(
     """Read a CSV, Parquet or Feather file, "-" for stdin, or take a DataFrame or an Arrow table.
 
     The format follows from the extension or from the first bytes, and gzip is unpacked. The separator of a CSV file is
-    guessed unless it is given; `decimal` is noted in the table's `style` for whoever parses its numbers; a byte order
-    mark outdoes `encoding`. The cells of a CSV file stay the texts that they are, an empty cell is missing, and lines
-    with nothing on them are left out. The index of a DataFrame is left out too: call `frame.reset_index()` to keep it.
+    guessed unless it is given, or told to Excel in a first line such as sep=; which is skipped. `decimal` is noted in
+    the table's `style` for whoever parses its numbers; a byte order mark outdoes `encoding`. The cells of a CSV file
+    stay the texts that they are, an empty cell is missing, and lines with nothing on them are left out. The index of a
+    DataFrame is left out too: call `frame.reset_index()` to keep it.
 
     Formal guarantee: a file that cannot be read raises a `TableError` that names the file, and the line or the column,
     and shows no cell, neither in its message nor in an error chained to it.
