@@ -364,7 +364,7 @@ SECRET = "Quetzalcoatl"
 @pytest.mark.parametrize("format", [None, "%d.%m.%Y", "%d.%m.%y", "%H:%M:%S.%f", "%Y%z"])
 def test_an_error_about_times_quotes_no_cell(format):
     with pytest.raises(SchemaError) as caught:
-        read(column("datetime", format=format), pa.array([SECRET, "2024-01-01 " + SECRET]))
+        read(column("datetime", format=format), pa.array([SECRET, "2024-01-01 " + SECRET, SECRET * 2]))
     error = caught.value
     while error is not None:
         assert SECRET not in str(error)
@@ -452,3 +452,11 @@ def test_one_number_that_is_not_finite_leaves_the_others_as_they_are():
     shown = fixed(value, np.array([False] * 5 + [True]), 2).to_pylist()
     assert shown == ["nan", "36.00", "0.00", "-12.50", f"{1e300:.2f}", None]
     assert fixed(np.array([-3.0, 0.4, -0.4]), np.zeros(3, bool), 0).to_pylist() == ["-3", "0", "0"]
+
+
+@pytest.mark.parametrize("type", [pa.decimal256(76, 1), pa.decimal128(38, 37), pa.decimal256(76, 60)])
+def test_decimals_of_any_precision_are_read_as_whole_numbers(type):
+    column = Column(name="x", kind="integer")
+    widest = "9" * (type.precision - type.scale) + "." + "9" * type.scale
+    array = pa.array([decimal.Decimal("7.5"), decimal.Decimal(widest)], type)
+    assert cells.parse(column, array).value[0] == 8

@@ -206,3 +206,54 @@ def test_a_frequent_value_that_is_the_declared_other_is_no_level_of_its_own():
     ]
     assert found.levels == ("a",)
     assert found.other == "rest"
+
+
+def test_all_columns_share_one_rows_weight_in_every_tally_that_is_made(monkeypatch):
+    made = []
+    make = votes.Tally.__init__
+    monkeypatch.setattr(votes.Tally, "__init__", lambda self, *args: made.append(self) or make(self, *args))
+    schema = Schema(tuple(Column(name=name, kind="number") for name in "abcd"))
+    tw.discover(pd.DataFrame({name: [1.5] for name in "abcd"}), schema, ledger=tw.Ledger(1.0))
+    assert len(made) == 5
+    for tally in made:
+        assert sum(int(total) ** 2 for sums in tally._sums for total in sums) <= votes.WEIGHT**2
+
+
+@pytest.mark.parametrize("cells", [["0.0", "-0.0", "1.5"], ["-0.0", "0.0", "1.5"]])
+def test_equal_numbers_are_one_item_however_they_are_written(cells):
+    look = findings.look_at(COLUMNS[1], PrivateTable(pd.DataFrame({"x": cells})))
+    assert [repr(look.item(place)) for place in range(1, len(look._found))] == ["0.0", "1.5"]
+    look = findings.look_at(COLUMNS[1], PrivateTable(pd.DataFrame({"x": ["1", "1.0", " 1", "2"]})))
+    assert [look.item(place) for place in range(1, len(look._found))] == [1.0, 2.0]
+
+
+def test_ranges_and_scales_come_from_noisy_tallies_alone(monkeypatch):
+    """The tallies claim a few clear positive bins, whatever the table holds; range, zoom and scale follow them."""
+
+    def add(self, sums):
+        claimed = np.zeros(len(sums))
+        start = len(sums) * 3 // 4
+        claimed[start : start + (1 if len(sums) <= 16 else 6)] = 1e6
+        return claimed
+
+    monkeypatch.setattr(votes.Noise, "add", add)
+    monkeypatch.setattr(votes.Noise, "select", lambda self, sums, delta: np.full(len(sums), -np.inf))
+    skewed = pd.DataFrame({"x": np.random.default_rng(0).lognormal(0, 2, 5000) * 1e8, "d": "2020-05-05"})
+    narrow = pd.DataFrame({"x": np.full(5000, 9e9), "d": "1950-05-05"})
+    schema = Schema((Column(name="x", kind="number"), Column(name="d", kind="datetime")))
+    results = [tw.discover(frame, schema, ledger=tw.Ledger(100.0, 1e-2, insecure_seed=1)) for frame in (skewed, narrow)]
+    assert results[0].schema == results[1].schema
+
+
+def test_a_frequent_number_beyond_what_a_schema_can_hold_does_not_lose_the_budget():
+    frame = pd.DataFrame({"x": np.where(np.arange(40_000) % 2, 2**63 - 1, np.arange(40_000) % 50), "y": 2 * 10**18})
+    schema = tw.discover(frame, ledger=tw.Ledger(1.0)).schema
+    assert schema["x"].special == (2**63 - 1,)
+    assert schema.is_complete
+
+
+def test_one_cell_that_does_not_fit_a_declaration_refuses_nothing():
+    cells = pd.Series([None] * 200 + ["abc"], dtype="string")
+    column = Column(name="x", kind="integer", min=0, max=9, nullable=True)
+    schema = tw.discover(pd.DataFrame({"x": cells}), Schema((column,), rows=201), ledger=tw.Ledger(1.0)).schema
+    assert tw.encode(schema, pd.DataFrame({"x": cells}))["x:state"].tolist() == [1] * 201

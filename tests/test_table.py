@@ -340,6 +340,37 @@ def test_a_frame_keeps_its_types():
     assert table.reveal()["c"].to_pylist() == ["x", None]
 
 
+@pytest.mark.parametrize("strange", [5, "\ud83dSECRET", datetime.date(2020, 1, 1)], ids=repr)
+def test_a_categorical_of_objects_is_one_of_texts_whatever_its_categories_are(strange):
+    levels = pd.Index(["1", "2", strange], dtype=object)
+    for cells in (["1", "2", "1"], ["1", "2", strange]):
+        table = read_table(pd.DataFrame({"a": pd.Categorical(pd.Series(cells, dtype=object), categories=levels)}))
+        assert table.types == {"a": "dictionary<string>"}
+        assert table.reveal()["a"].to_pylist()[:2] == ["1", "2"]
+
+
+@pytest.mark.parametrize("strange", [pd.Timestamp.min, pd.Timestamp("2024-10-27 01:30:00.000000001")])
+def test_a_time_that_cannot_be_rounded_is_read_or_missing_and_raises_nothing(strange):
+    cells = [datetime.datetime(2020, 1, 1)] * 5 + [strange]
+    read = read_table(pd.DataFrame({"a": pd.Series(cells, dtype=object)})).reveal()["a"]
+    assert read.to_pylist()[:5] == cells[:5]
+
+
+def test_objects_that_cannot_be_written_as_text_are_refused_without_their_words():
+    class Silent:
+        def __str__(self):
+            raise ValueError("CANARY")
+
+    with pytest.raises(TableError, match="column 'a' holds objects") as caught:
+        read_table(pd.DataFrame({"a": [Silent(), Silent()]}))
+    assert caught.value.__context__ is None
+
+
+def test_sparse_objects_are_typed_by_nearly_all_of_them():
+    sparse = pd.Series([1, 2, 3, 4, 5, 6, "a"], dtype=pd.SparseDtype(object, None))
+    assert read_table(pd.DataFrame({"a": sparse})).types == {"a": "int64"}
+
+
 MANY = {
     "whole": [1, 2, 3, 4],
     "decimals": [decimal.Decimal("1.5"), decimal.Decimal("2.5")] * 4,
@@ -384,7 +415,6 @@ def test_one_object_does_not_change_how_the_others_are_read(kind, strange, place
         ([2**70, 1, None], [str(2**70), "1", None]),
         ([uuid.UUID(int=5), None], [str(uuid.UUID(int=5)), None]),
         (pd.period_range("2020-01", periods=2, freq="M"), ["2020-01", "2020-02"]),
-        (pd.Categorical([1, "a"]), ["1", "a"]),
         (["\ud800", "x"], ["?", "x"]),
     ],
 )
@@ -401,8 +431,8 @@ def test_cells_that_arrow_has_no_type_for_become_text(cells, expected):
         (pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])), "not text"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "Columns 1 and 2 have 'a'"),
         (pd.DataFrame({" ": [1]}), "Column 1 of 1 has no name"),
-        (pd.DataFrame({"a": [[1], [2]]}), "'a' is of type list"),
-        (pd.DataFrame({"a": [b"x"]}), "'a' is of type binary"),
+        (pd.DataFrame({"a": [[1], [2], [3]]}), "'a' is of type list"),
+        (pd.DataFrame({"a": [b"x", b"y", b"z"]}), "'a' is of type binary"),
         (pd.DataFrame({"a": pd.to_timedelta([1, 2], "D")}), r"'a' is of type duration.*number of days or seconds"),
         (pa.table({"a": pa.array([1, 2], pa.duration("s")).dictionary_encode()}), "'a' is of type duration"),
         (pd.DataFrame({"a": []}), "no rows"),

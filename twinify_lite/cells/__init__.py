@@ -17,6 +17,7 @@ from twinify_lite.cells.numerals import fixed
 from twinify_lite.cells.parsing import attempt, flags, integers, is_readable, is_text, numbers, only, plain, texts
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Cell, Column
+from twinify_lite.schema.guess_votes import LEAST
 
 __all__ = [
     "MISSING",
@@ -76,7 +77,8 @@ def read(column: Column, array: pa.ChunkedArray | pa.Array, *, decimal: str = ".
     """Read `array` as what `column` declares.
 
     A text that is neither a number, a time, a level nor special is missing, or `other` where the column has that; if
-    most cells that say something are so, the declaration is wrong and a `SchemaError` names the column.
+    most cells that say something are so, and at least three, the declaration is wrong and a `SchemaError` names the
+    column.
     """
     if not is_readable(array.type):
         raise SchemaError(
@@ -88,7 +90,8 @@ def read(column: Column, array: pa.ChunkedArray | pa.Array, *, decimal: str = ".
     parts = [parse(column, block, decimal=decimal) for block in blocks]
     cells = Cells(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     absent = _NO_VALUE if column.is_ranged else _BLANK
-    if 2 * int((cells.state != MISSING).sum()) < sum(int(_is_present(block, absent).sum()) for block in blocks):
+    read, present = int((cells.state != MISSING).sum()), sum(int(_is_present(block, absent).sum()) for block in blocks)
+    if 2 * read < present and present - read >= LEAST:
         raise SchemaError(
             f"Column {column.name!r}: most of its cells are not {_WANTED[column.kind]}. Correct `kind`, `levels` or "
             "`format` of this column in the schema."

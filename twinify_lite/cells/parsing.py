@@ -75,9 +75,10 @@ def integers(array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> pa.Arr
         return array.cast(pa.int64(), safe=False)
     rounded = numbers(array)
     inside = pc.less(pc.abs(rounded), 2.0**63)
-    if pa.types.is_decimal(array.type):  # a double would lose digits; and 999.99 needs another one when rounded
-        rounded = array.cast(pa.decimal256(76, array.type.scale))
-    return only(inside, pc.round(rounded, round_mode="half_to_even")).cast(pa.int64(), safe=False)
+    if pa.types.is_decimal(array.type) and 0 <= array.type.scale <= 56:
+        # A double would lose digits; and 999.99 needs one more than it has when it is rounded.
+        rounded = only(inside, array).cast(pa.decimal256(76, array.type.scale))
+    return pc.round(only(inside, rounded), round_mode="half_to_even").cast(pa.int64(), safe=False)
 
 
 def only(where: pa.Array, array: pa.Array) -> pa.Array:

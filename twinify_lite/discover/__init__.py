@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GUESSED = (
-    "kinds, decimals, zones and date formats of columns, guessed from their cells by majorities that one row can turn "
-    "only where they are even"
+    "kinds, decimals, resolutions, zones, date formats and spellings of true and false, guessed from the cells by "
+    "votes with thresholds, some as low as three cells; one row counts where a vote stands at its threshold"
 )
 TYPES = "the types of the table's columns"
+STYLE = "the separator of the file, guessed from its first rows"
+FIT = "that most cells fit what the schema declares of them"
 #: The share of a ledger's epsilon that discovery takes when all is open.
 SHARE = 0.1
 # Of that share, for the number of rows.
@@ -98,7 +100,8 @@ def _require_fit(schema: Schema, declared: Container[str], table: PrivateTable) 
 
 def _taken_from(table: PrivateTable, schema: Schema) -> list[str]:
     """What the schema has from the table and nobody paid for."""
-    return [GUESSED] * schema.guessed + [TYPES] * (table.style is None)
+    from_file = [TYPES] if table.style is None else [STYLE]
+    return [GUESSED] * schema.guessed + from_file + [FIT]
 
 
 def count_rows(table: PrivateTable, schema: Schema, ledger: Ledger, *, share: float) -> int:

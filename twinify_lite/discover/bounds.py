@@ -32,6 +32,7 @@ def bounds(look: Look) -> Bounds | None:
     start = look.range or (first, first)
     apart = [] if column.special is not None else _apart(column, start, frequent)
     near = [number for number in frequent if number not in apart]
+    near += [cells.number_of(column, heap) for heap in column.heaps or ()]
     found = (min([start[0], *near]), max([start[1], *near]))
     if column.scale == "log":
         found = (max(found[0], ranges.SMALLEST[column.kind]), found[1])

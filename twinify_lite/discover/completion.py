@@ -10,6 +10,7 @@ from twinify_lite import cells
 from twinify_lite.discover.bounds import bounds
 from twinify_lite.discover.findings import Look
 from twinify_lite.discover.notes import OTHER, notes
+from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Cell, Column, Schema
 from twinify_lite.schema.constraints import Condition, Constraint
 
@@ -54,7 +55,15 @@ def _complete_ranged(look: Look) -> Column:
         changes["heaps"] = tuple(_cell(column, number) for number in inside if number not in found.apart)
     if look.is_skewed and 0 < 100 * found.low <= found.high:
         changes["scale"] = "log"
-    return column.replace(**changes)
+    return _if_sound(column, changes)
+
+
+def _if_sound(column: Column, changes: dict[str, Any]) -> Column:
+    """The column with `changes`; left out where what was found and what is declared make no sound column."""
+    try:
+        return column.replace(**changes)
+    except SchemaError:
+        return _left_out(column)
 
 
 def _cell(column: Column, number: float) -> Any:

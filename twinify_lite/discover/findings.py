@@ -34,24 +34,24 @@ class Look:
     """One open column while it is looked at.
 
     Private: `_codes` number the cells by what they hold, 0 for missing; `_numbers` are the numbers among that, on the
-    scale of `Cells.value` and in their order, then come `_texts`, which are NaN in `_numbers`. Equal numbers are one
-    item however they are written. Public: `frequent`, what was found and its noisy tally, whether cells are `missing`,
-    and the `range`.
+    scale of `Cells.value` and in their order, then come texts, which are NaN there; `_items` are all of them as they
+    are. Equal numbers are one item however they are written. Public: `frequent`, what was found and its noisy tally,
+    whether cells are `missing`, and the `range`.
     """
 
     column: Column
     _codes: np.ndarray = field(repr=False)
     _numbers: np.ndarray = field(repr=False)
-    _texts: pa.Array = field(repr=False)
+    _items: list[str | int | float | None] = field(repr=False)
     _declared: np.ndarray = field(repr=False)
     _found: np.ndarray = field(repr=False)
-    frequent: dict[str | float, float] = field(default_factory=dict)
+    frequent: dict[str | int | float, float] = field(default_factory=dict)
     missing: bool = False
     range: tuple[float, float] | None = None
     is_skewed: bool = False
 
     @property
-    def frequent_numbers(self) -> list[float]:
+    def frequent_numbers(self) -> list[int | float]:
         """The numbers that were found, the most frequent first."""
         return sorted(
             (item for item in self.frequent if not isinstance(item, str)), key=self.frequent.get, reverse=True
@@ -95,11 +95,9 @@ class Look:
             self._found[place + 1] = True
             self.frequent[self.item(place + 1)] = float(noisy[place])
 
-    def item(self, place: int) -> str | float:
+    def item(self, place: int) -> str | int | float:
         """What stands behind a number in `_codes`."""
-        if math.isfinite(self._numbers[place]):
-            return float(self._numbers[place])
-        return self._texts[int(place) - (len(self._numbers) - len(self._texts))].as_py()
+        return self._items[place]
 
 
 def look_at(column: Column, table: PrivateTable) -> Look:
@@ -109,7 +107,7 @@ def look_at(column: Column, table: PrivateTable) -> Look:
     decimal = table.style.decimal if table.style else "."
     read = cells.parse(column, encoded.dictionary, decimal=decimal)
     is_number = (read.state == cells.VALUE) & column.is_ranged & _is_in_calendar(column, read.value)
-    numbers, places = np.unique(read.value[is_number] + 0.0, return_inverse=True)  # -0.0 is 0.0
+    numbers, places = np.unique(read.value[is_number] + 0, return_inverse=True)  # -0.0 is 0.0
     item = np.empty(len(is_number), np.int64)
     item[is_number] = places
     item[~is_number] = len(numbers) + np.arange(np.count_nonzero(~is_number))
@@ -119,7 +117,7 @@ def look_at(column: Column, table: PrivateTable) -> Look:
         column,
         _codes=np.append(item + 1, 0)[codes],
         _numbers=np.concatenate([[np.nan], numbers, np.full(len(texts), np.nan)]),
-        _texts=texts,
+        _items=[None, *numbers.tolist(), *texts.to_pylist()],
         _declared=np.concatenate([np.zeros(1 + len(numbers), bool), (read.state > cells.VALUE)[~is_number]]),
         _found=np.zeros(1 + len(numbers) + len(texts), bool),
     )

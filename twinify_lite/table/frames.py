@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from twinify_lite.errors import TableError
-from twinify_lite.schema.guess_votes import nearly_all
+from twinify_lite.schema.guess_votes import LEAST, nearly_all
+from twinify_lite.table.guard import guarded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,15 +36,25 @@ def as_arrow(rows: pa.Table | pd.DataFrame, name: str) -> pa.Table:
         raise TableError(f"{name} must be a path, a pandas DataFrame or a pyarrow Table, not a {type(rows).__name__}.")
     if not all(isinstance(label, str) for label in rows.columns):
         raise TableError(f"{name} has column names that are not text. Call `frame.columns = frame.columns.map(str)`.")
-    columns = [_column(rows.iloc[:, place]) for place in range(rows.shape[1])]
+    columns = [
+        guarded(
+            lambda series=rows.iloc[:, place]: _column(series),
+            f"{name}: column {rows.columns[place]!r} holds objects that cannot be read. Turn them into text.",
+        )
+        for place in range(rows.shape[1])
+    ]
     return pa.Table.from_arrays(columns, names=list(rows.columns))
 
 
 def _column(series: pd.Series) -> pa.Array | pa.ChunkedArray:
     """A column as Arrow has it, or as text where Arrow has no type for it."""
-    if series.dtype == object or (series.dtype == "category" and series.cat.categories.dtype == object):
+    if hasattr(series.array, "to_dense"):
+        series = series.sparse.to_dense()
+    if series.dtype == object:
         return _objects(series)
-    values = series.array.to_dense() if hasattr(series.array, "to_dense") else series
+    if series.dtype == "category" and series.cat.categories.dtype == object:
+        return _spelled(series)
+    values = series
     with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         column = pa.array(values, from_pandas=True)
         if not isinstance(column.type, pa.BaseExtensionType):
@@ -58,10 +69,8 @@ def _objects(series: pd.Series) -> pa.Array:
     one cell would change how the others are read.
     """
     present = series[~series.isna()]
-    if all(isinstance(cell, str) for cell in present):
-        return pa.array(series, from_pandas=True) if series.dtype == "category" else _texts(series)
     seen = collections.Counter(map(_kind, present))
-    for kind, arrow in _TYPES.items():
+    for kind, arrow in _TYPES.items() if len(present) >= LEAST else ():
         if nearly_all(seen[kind] + seen[_NARROWER.get(kind, "")], len(present)):
             return pa.array([_as(kind, cell) for cell in series], arrow, from_pandas=True)
     return _texts(series)
@@ -101,18 +110,37 @@ def _as(kind: str, cell: object) -> object:
     """The cell as an object of this kind, None if it is none. No other cell has a say in it."""
     own = _kind(cell)
     if kind in ("whole", "float") and own in ("whole", "float"):
-        is_sound = math.isfinite(cell) and abs(cell) < 2**63
+        is_sound = math.isfinite(float(cell)) and abs(float(cell)) < 2.0**63
         return (round if kind == "whole" else float)(cell) if is_sound else None
     if own == "date" and kind == "wall time":
         return datetime.datetime(cell.year, cell.month, cell.day)
     if own in ("wall time", "instant") and own == kind:
-        return cell.floor("us") if hasattr(cell, "floor") else cell
+        return _in_microseconds(cell)
     return cell if own == kind != "nested" else None
 
 
+def _in_microseconds(cell: datetime.datetime) -> datetime.datetime | None:
+    try:
+        return cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
+    except ValueError:  # a year that Python does not know
+        return None
+
+
+def _spelled(series: pd.Series) -> pa.Array:
+    """A categorical whose categories are objects, by their texts."""
+    codes = series.cat.codes.to_numpy()
+    levels = pa.array([_text(level) for level in series.cat.categories], pa.string())
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32), mask=codes < 0), levels, ordered=bool(series.cat.ordered)
+    )
+
+
 def _texts(series: pd.Series) -> pa.Array:
-    texts = [str(cell).encode(errors="replace").decode() for cell in series]
-    return pa.array(texts, pa.string(), mask=series.isna().to_numpy(dtype=bool))
+    return pa.array([_text(cell) for cell in series], pa.string(), mask=series.isna().to_numpy(dtype=bool))
+
+
+def _text(cell: object) -> str:
+    return str(cell).encode(errors="replace").decode()
 
 
 def without_pandas_index(table: pa.Table) -> pa.Table:
