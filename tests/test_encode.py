@@ -498,7 +498,7 @@ SECRET = "Quetzalcoatl"
 @pytest.mark.parametrize("wrap", [pa.array, lambda cells: pa.array(cells).dictionary_encode()])
 def test_an_error_about_cells_that_do_not_fit_quotes_none_of_them(column, wrap):
     with pytest.raises(SchemaError, match="most of its cells are not") as caught:
-        of(column, wrap([SECRET, SECRET + "2"]))
+        of(column, wrap([SECRET, SECRET + "2", SECRET + "3"]))
     error = caught.value
     while error is not None:
         assert SECRET not in str(error)
