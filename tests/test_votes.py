@@ -68,8 +68,8 @@ def test_noise_has_the_size_that_the_relation_needs(relation, factor):
     noise = noise_of(3.0, relation=relation)
     drawn = noise.add(np.zeros(20_000, np.int64))
     assert noise.scale == pytest.approx(3.0 * factor)
-    assert stats.kstest(drawn, "norm", args=(0, 3.0 * factor)).pvalue > 1e-4
-    assert stats.kstest(2 * drawn, "norm", args=(0, 3.0 * factor)).pvalue < 1e-10
+    assert stats.kstest(drawn / (3.0 * factor), "norm").pvalue > 1e-4
+    assert stats.kstest(2 * drawn / (3.0 * factor), "norm").pvalue < 1e-10
 
 
 def test_every_released_number_is_a_whole_number_of_votes():
