@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from tables import hospital
 
-from twinify_lite.accountant import Gaussian
+from twinify_lite.accountant import DiscreteLaplace, Gaussian
 from twinify_lite.discover import discover, plan
-from twinify_lite.errors import PrivacyParameterError, SchemaError
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, SchemaError
 from twinify_lite.ledger import Ledger
 from twinify_lite.schema import Column, Schema
 
@@ -318,3 +318,19 @@ def test_names_that_encode_would_refuse_are_refused_before_anything_is_spent():
     with pytest.raises(SchemaError, match="Rename one"):
         discover(pd.DataFrame({"a": [1.5, 2.5], "a:state": [1.5, 2.5]}), ledger=ledger)
     assert ledger.receipts == ()
+
+
+def test_a_declared_number_may_be_mostly_one_structural_word():
+    frame = pd.DataFrame({"income": np.where(np.arange(40_000) % 5 == 0, (np.arange(40_000) % 900).astype(str), "N")})
+    column = found(frame, Column(name="income", kind="integer"))[0].schema["income"]
+    assert column.special == ("N",)
+    assert column.max >= 800
+
+
+def test_a_ledger_with_too_little_epsilon_left_is_refused_before_anything_is_spent():
+    ledger = Ledger(1.0)
+    ledger.spend(DiscreteLaplace(scale=2.0), "another release")
+    spent = ledger.spent
+    with pytest.raises(BudgetExceeded, match="share"):
+        discover(pd.DataFrame({"c": ["a", "b"]}), ledger=ledger, share=0.9)
+    assert ledger.spent == spent

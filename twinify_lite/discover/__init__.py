@@ -19,6 +19,10 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from twinify_lite import accountant, cells
 from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relation
 from twinify_lite.discover.completion import complete
@@ -34,7 +38,6 @@ from twinify_lite.table import PrivateTable, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 GUESSED = (
     "kinds, decimals, resolutions, zones, date formats and spellings of true and false, guessed from the cells by "
@@ -85,6 +88,8 @@ def discover(
     refuse(ambiguous_names(schema))
     _require_fit(schema, declared or {}, table)
     budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
+    if budget.noise and share * ledger.epsilon > ledger.epsilon - ledger.spent[0]:
+        raise BudgetExceeded("Less epsilon is left in this ledger than the share of discovery. Lower `share`.")
     for taken in _taken_from(table, schema):
         ledger.treat_as_public(taken)
     rows = count_rows(table, schema, ledger, share=_ROWS * share)
@@ -95,7 +100,21 @@ def _require_fit(schema: Schema, declared: Container[str], table: PrivateTable) 
     """Refuse a declared kind that most cells contradict, before anything is spent on it."""
     for column in schema.modelled:
         if column.name in declared and "levels" not in column.open:
-            cells.read(column, table.reveal()[column.name], decimal=table.style.decimal if table.style else ".")
+            array, decimal = cells.plain(table.reveal()[column.name]), table.style.decimal if table.style else "."
+            cells.read(column, _without_its_word(column, array, decimal), decimal=decimal)
+
+
+def _without_its_word(column: Column, array: pa.Array, decimal: str) -> pa.Array:
+    """The cells but for the most frequent text that is no number or time, a structural "N": it may be special."""
+    if column.special is not None or not column.is_ranged:
+        return array
+    unread = cells.parse(column, array, decimal=decimal).state == cells.MISSING
+    texts = cells.texts(array)
+    words = texts.filter(pa.array(unread)).drop_null().value_counts()
+    if not len(words):
+        return array
+    word = words.field("values")[int(np.argmax(words.field("counts").to_numpy()))]
+    return array.filter(pc.fill_null(pc.not_equal(texts, word), True))
 
 
 def _taken_from(table: PrivateTable, schema: Schema) -> list[str]:

@@ -54,9 +54,8 @@ def _column(series: pd.Series) -> pa.Array | pa.ChunkedArray:
         return _objects(series)
     if series.dtype == "category" and series.cat.categories.dtype == object:
         return _spelled(series)
-    values = series
     with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
-        column = pa.array(values, from_pandas=True)
+        column = pa.array(series, from_pandas=True)
         if not isinstance(column.type, pa.BaseExtensionType):
             return column
     return _texts(series)
