@@ -1,10 +1,13 @@
+"""Tables become arrays and come back, exact up to the declared resolution."""
+
 import datetime
 import decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from columns import Case, cases, tables
+from columns import cases, tables
+from encode_cases import PROFILE, VIEWS, back, close, integer, of, same, single
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,28 +15,6 @@ from twinify_lite.encode import decode, encode, layout
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
 from twinify_lite.table import CsvStyle, PrivateTable, read_table, write_table
-
-settings.register_profile("encode", deadline=None, max_examples=150, derandomize=True)
-PROFILE = settings.get_profile("encode")
-VIEWS = pytest.mark.parametrize("view", ["continuous", "discrete"])
-
-
-def single(case: Case) -> tuple[Schema, pa.Table]:
-    return Schema((case.column,)), pa.table({case.column.name: case.array})
-
-
-def same(left, right):
-    assert left.keys() == right.keys()
-    for name in left:
-        assert left[name].dtype == right[name].dtype, name
-        np.testing.assert_array_equal(left[name], right[name], name)
-
-
-def close(found, wanted, tolerance):
-    if isinstance(wanted, float | int) and isinstance(found, float):
-        return abs(found - wanted) <= tolerance
-    return found == wanted and type(found) is type(wanted)
-
 
 # -- there and back ---------------------------------------------------------------------------------------------------
 
@@ -142,18 +123,6 @@ def test_any_float_decodes_to_a_value_in_the_range_or_to_missing(case, places):
     assert (high == 1).all() or case.tolerance
 
 
-def integer(**more):
-    return Column(**{"name": "x", "kind": "integer", "min": 0, "max": 100, "nullable": True, **more})
-
-
-def of(column, cells, **more):
-    return encode(Schema((column,)), pa.table({column.name: cells}), **more)
-
-
-def back(column, arrays, **more):
-    return decode(Schema((column,)), arrays, **more)[column.name].to_pylist()
-
-
 def test_a_place_at_a_special_value_within_the_range_is_that_special_value():
     from twinify_lite.schema.constraints import Constraint
 
@@ -220,103 +189,6 @@ def test_a_number_that_is_not_finite_is_missing():
     assert of(column, ["NaN", "inf", "-Infinity", "0.5"])["x:state"].tolist() == [1, 1, 1, 0]
     level = Column(name="x", kind="category", levels=("1",), other="rest", nullable=True)
     assert of(level, [np.nan, 1.0, 2.0])["x"].tolist() == [2, 0, 1]
-
-
-# -- the discrete layout ----------------------------------------------------------------------------------------------
-
-
-def test_codes_are_bins_then_heaps_then_special_values_then_missing():
-    column = integer(heaps=(40, 0), special=("N", -1))
-    plan = layout(column, 10)
-    assert (plan.bins, plan.heaps.tolist(), plan.specials, plan.missing, plan.size) == (10, [0, 40], 2, 14, 15)
-    assert plan.edges.tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 101]
-    cells = ["1", "40", "0", "N", "-1", None, "41", "100"]
-    assert of(column, cells, view="discrete", bins={"x": 10})["x"].tolist() == [0, 11, 10, 12, 13, 14, 4, 9]
-
-
-def test_a_bin_for_each_step_where_these_are_few_and_then_none_for_heaps():
-    plan = layout(integer(min=1, max=5, heaps=(3,)), 5)
-    assert (plan.bins, plan.edges.tolist(), plan.heaps.tolist()) == (5, [1, 2, 3, 4, 5, 6], [])
-
-
-def test_edges_lie_on_the_grid_of_the_decimals():
-    column = Column(name="x", kind="number", min=0, max=0.7, decimals=1, nullable=False)
-    np.testing.assert_array_equal(layout(column, 4).edges, [0, 0.2, 0.4, 0.6, 0.8])
-
-
-def test_edges_of_a_log_scale_grow_and_hold_a_step_each():
-    edges = layout(integer(min=1, max=10**6, scale="log"), 20).edges
-    ratios = edges[1:] / edges[:-1]
-    assert (np.diff(edges) >= 1).all()
-    assert ratios[-5:] == pytest.approx(ratios[-1], rel=1e-3)
-    free = Column(name="x", kind="number", min=1e-3, max=1e3, scale="log", nullable=False)
-    np.testing.assert_allclose(layout(free, 6).edges, [1e-3, 1e-2, 1e-1, 1, 10, 100, 1000])
-
-
-def test_no_bin_is_left_to_heaps_alone():
-    column = integer(min=0, max=9, heaps=(0, 1, 4, 5, 8, 9))
-    plan = layout(column, 5)
-    assert plan.edges.tolist() == [0, 6, 10]  # of the bins 01 23 45 67 89, those of heaps join the ones before
-    drawn = back(column, {"x": np.repeat([0, 1], 100)}, view="discrete", bins=5, rng=np.random.default_rng(0))
-    assert set(drawn[:100]) == {2, 3}
-    assert set(drawn[100:]) == {6, 7}
-
-
-@pytest.mark.parametrize("bins", [1, 3, 20])
-@pytest.mark.parametrize("seed", [None, 0])
-@pytest.mark.parametrize(
-    "column",
-    [
-        integer(min=0, max=9, special=(5, 0, 99), heaps=(7,)),
-        Column(name="x", kind="number", min=0, max=1, decimals=1, special=(0.5, 0.3), heaps=(0.52, 0.1), nullable=True),
-        Column(name="x", kind="number", min=0, max=1, special=(0.5, 0.25), heaps=(0.75,), nullable=False),
-    ],
-)
-def test_no_draw_hits_a_special_value_that_lies_within_the_range(column, bins, seed):
-    plan = layout(column, bins)
-    codes = {"x": np.repeat(np.arange(plan.size), 50).astype(plan.dtype)}
-    rng = None if seed is None else np.random.default_rng(seed)
-    schema = Schema((column,))
-    same(encode(schema, decode(schema, codes, view="discrete", bins=bins, rng=rng), view="discrete", bins=bins), codes)
-
-
-def test_without_a_generator_a_bin_gives_its_middle():
-    assert back(integer(max=99), {"x": np.array([0, 9])}, view="discrete", bins=10) == [4, 94]
-    number = Column(name="x", kind="number", min=0, max=10, nullable=False)
-    assert back(number, {"x": np.array([0, 9])}, view="discrete", bins=10) == [0.5, 9.5]
-
-
-def test_a_draw_is_uniform_over_the_steps_of_its_bin_that_are_no_heaps():
-    column = integer(min=0, max=99, heaps=(3, 4, 17), nullable=False)
-    codes = {"x": np.zeros(30_000, np.uint8)}
-    drawn = np.array(back(column, codes, view="discrete", bins=5, rng=np.random.default_rng(1)))
-    counts = np.bincount(drawn, minlength=20)
-    assert len(counts) == 20
-    assert (counts[[3, 4, 17]] == 0).all()
-    expected = 30_000 / 17
-    assert np.abs(np.delete(counts, [3, 4, 17]) - expected).max() < 5 * expected**0.5
-
-
-def test_a_free_number_is_drawn_uniformly_and_never_equals_a_heap():
-    column = Column(name="x", kind="number", min=0, max=1, heaps=(0.25, 0.75), nullable=False)
-    assert back(column, {"x": np.array([0, 1])}, view="discrete", bins=2) != [0.25, 0.75]  # the middles are heaps
-    codes = {"x": np.zeros(20_000, np.uint8)}
-    drawn = np.array(back(column, codes, view="discrete", bins=2, rng=np.random.default_rng(1)))
-    assert drawn.max() < 0.5
-    assert np.abs(np.histogram(drawn, 10, (0, 0.5))[0] - 2_000).max() < 5 * 2_000**0.5
-
-
-def test_one_bin_over_all_whole_numbers_of_64_bits():
-    column = integer(min=-(2**63), max=2**63 - 1)
-    rng = np.random.default_rng(0)
-    for bins in (1, 2, 1000):
-        plan = layout(column, bins)
-        codes = {"x": np.arange(plan.size).astype(plan.dtype)}
-        schema = Schema((column,))
-        same(
-            encode(schema, decode(schema, codes, view="discrete", bins=bins, rng=rng), view="discrete", bins=bins),
-            codes,
-        )
 
 
 # -- compact arrays ---------------------------------------------------------------------------------------------------
@@ -399,117 +271,6 @@ def test_the_rows_that_are_asked_for_are_those_of_the_arrays():
     assert decode(schema, {"x": np.zeros(2)}, rows=2).num_rows == 2
     with pytest.raises(SchemaError, match="rows"):
         decode(schema, {"x": np.zeros(2)}, rows=3)
-
-
-# -- what is refused --------------------------------------------------------------------------------------------------
-
-
-def test_an_open_schema_is_refused_with_all_its_open_columns():
-    schema = Schema((Column(name="age", kind="integer"), Column(name="sex", kind="category", nullable=False)))
-    with pytest.raises(SchemaError, match=r"(?s)'age' leaves min, max.*'sex' leaves levels open.*discover"):
-        encode(schema, pa.table({"age": ["1"], "sex": ["f"]}))
-
-
-def test_columns_of_the_schema_and_the_table_must_agree():
-    with pytest.raises(SchemaError) as caught:
-        encode(Schema((integer(name="height"), integer(name="zip"))), pa.table({"heigth": ["1"], "name": ["a"]}))
-    message = str(caught.value)
-    assert "no column 'height'. Did you mean 'heigth'?" in message
-    assert "no column 'zip'. Delete [columns.zip]" in message
-    assert "[columns.name]" in message
-    assert 'kind = "identifier"' in message
-
-
-def test_a_column_with_the_name_of_a_state_is_refused():
-    schema = Schema((integer(name="age"), integer(name="age:state")))
-    with pytest.raises(SchemaError, match="Rename"):
-        encode(schema, pa.table({"age": ["1"], "age:state": ["1"]}))
-
-
-def test_arrays_that_lack_a_column_or_differ_in_length_are_refused():
-    schema = Schema((integer(), integer(name="y", nullable=False)))
-    with pytest.raises(SchemaError, match="'x:state'"):
-        decode(schema, {"x": np.zeros(2), "y": np.zeros(2)})
-    with pytest.raises(SchemaError, match="length"):
-        decode(schema, {"x": np.zeros(2), "x:state": np.zeros(2), "y": np.zeros(3)})
-    with pytest.raises(ValueError, match="'discrete'"):
-        decode(schema, {}, view="discreet")
-    with pytest.raises(ValueError, match="at least one bin"):
-        of(integer(), ["1"], view="discrete", bins=0)
-
-
-@VIEWS
-@settings(PROFILE)
-@given(cases(), st.integers(1, 70))
-def test_arrays_of_the_other_view_are_refused_wherever_they_can_be_told(view, case, bins):
-    if not case.column.is_ranged:
-        return
-    schema, table = single(case)
-    other = "discrete" if view == "continuous" else "continuous"
-    with pytest.raises(SchemaError, match=f"encoded with view='{other}'; pass the same view to decode"):
-        decode(schema, encode(schema, table, view=other, bins=bins), view=view, bins=bins)
-
-
-def test_the_view_is_told_once_for_all_columns():
-    schema = Schema((integer(), integer(name="y"), Column(name="z", kind="boolean", nullable=False)))
-    arrays = encode(schema, pa.table({"x": ["1"], "y": ["2"], "z": ["yes"]}), view="discrete")
-    with pytest.raises(SchemaError, match=r"^These arrays were encoded with view='discrete'; [a-z ]*decode\.$"):
-        decode(schema, arrays)
-
-
-def test_codes_and_states_that_a_column_does_not_have_are_refused():
-    level = Column(name="y", kind="category", levels=("a", "b"), nullable=False)
-    schema = Schema((integer(special=(-1,)), level))
-    with pytest.raises(SchemaError) as caught:
-        decode(schema, {"x": np.zeros(1), "x:state": np.array([3]), "y": np.array([2])})
-    assert str(caught.value).split("\n") == [
-        "Column 'x' has states beyond the 3 of its schema. Decode with the schema and the view that encode had.",
-        "Column 'y' has codes beyond the 2 of its levels. Decode with the schema that encode had.",
-    ]
-    for wrong in (np.array([-1]), np.array([np.nan])):
-        with pytest.raises(SchemaError, match="'x' has states beyond"):
-            decode(schema, {"x": np.zeros(1), "x:state": wrong, "y": np.array([0])})
-
-
-def test_codes_of_more_bins_are_refused_and_bins_are_named():
-    column = integer(nullable=False)
-    codes = of(column, ["100"], view="discrete", bins=64)
-    with pytest.raises(
-        SchemaError, match=r"'x' has codes beyond the 32 that its `bins` make\. Pass the `bins` that encode had"
-    ):
-        back(column, codes, view="discrete")
-    assert back(column, codes, view="discrete", bins={"x": 64}) == [99]
-
-
-SECRET = "Quetzalcoatl"
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        integer(),
-        Column(name="x", kind="number", min=0, max=1, nullable=True),
-        Column(name="x", kind="category", levels=("a",), nullable=True),
-        Column(name="x", kind="boolean", nullable=True),
-        Column(name="x", kind="datetime", min=datetime.date(2000, 1, 1), max=datetime.date(2001, 1, 1), nullable=True),
-    ],
-    ids=lambda column: column.kind,
-)
-@pytest.mark.parametrize("wrap", [pa.array, lambda cells: pa.array(cells).dictionary_encode()])
-def test_an_error_about_cells_that_do_not_fit_quotes_none_of_them(column, wrap):
-    with pytest.raises(SchemaError, match="most of its cells are not") as caught:
-        of(column, wrap([SECRET, SECRET + "2", SECRET + "3"]))
-    error = caught.value
-    while error is not None:
-        assert SECRET not in str(error)
-        error = error.__cause__ or error.__context__
-
-
-def test_cells_that_no_kind_can_read_are_refused_by_their_type():
-    with pytest.raises(SchemaError, match="list<"):
-        of(integer(), pa.array([[1], [2]]))
-    with pytest.raises(SchemaError, match="binary"):
-        of(integer(), pa.array([b"\xff"]))
 
 
 # -- with the other parts ---------------------------------------------------------------------------------------------
