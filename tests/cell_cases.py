@@ -11,7 +11,7 @@ from twinify_lite.cells import (
 )
 from twinify_lite.schema import Column
 
-PROFILE = settings(deadline=None, max_examples=150, derandomize=True)
+PROFILE = settings(deadline=None, max_examples=150)
 UTC = datetime.UTC
 
 

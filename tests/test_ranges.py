@@ -4,7 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twinify_lite.discover import ranges
@@ -82,10 +82,12 @@ def test_dates_are_found_by_decades():
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+@example(-5e-324, 100.0)
 def test_rounding_only_widens_and_by_little(low, width):
     bottom, top = ranges.rounded(NUMBER, low, low + width)
-    assert bottom <= low + 1e-9 * abs(low)
-    assert top >= (low + width) - 1e-9 * abs(low + width)
+    rounding = 1e-9 * (abs(low) + width)
+    assert bottom <= low + rounding
+    assert top >= low + width - rounding
     assert top - bottom <= 1.25 * width
 
 
