@@ -211,3 +211,13 @@ def test_the_memory_does_not_grow_with_the_table():
         return draw.lower(rng.insecure_key(9)).compile().memory_analysis().temp_size_in_bytes
 
     assert needed(60_000) == needed(2**31 - 1) < 128 * 100
+
+
+@pytest.mark.parametrize("n", [60_000, 65_537, 1_000_000, 2**30 + 1, 2**31 - 1])
+def test_the_passes_through_the_network_do_not_grow_with_the_table(monkeypatch, n):
+    network, passes = feistel._network, []
+    monkeypatch.setattr(feistel, "_network", lambda *arguments: passes.append(1) or network(*arguments))
+    with jax.disable_jit():
+        feistel.rows(rng.insecure_key(9), 0, 128, n)
+    # Each pass leaves less than half of the rows to walk on: of 128, one does so after 40 passes with chance 2^-33.
+    assert 1 <= len(passes) <= 40

@@ -6,6 +6,7 @@ Everything here is public: grids that are fixed beforehand, and what is conclude
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 from dataclasses import dataclass
 
@@ -133,12 +134,11 @@ def _empty_parts(noisy: np.ndarray, noise: float) -> int:
 
 
 def rounded(column: Column, low: float, high: float) -> tuple[float, float]:
-    """The range, widened to a multiple of a power of ten that is at most a hundredth of it; times keep whole ticks."""
+    """The range, widened to a multiple of a power of ten that is at most a tenth of it; times keep whole ticks."""
     if column.kind == "datetime":
         return math.floor(low), math.ceil(high)
-    power = math.floor(math.log10(high - low)) - 1
-    step = 10.0**power
-    low, high = (
-        round(turn(bound / step) * step, max(0, -power)) for turn, bound in ((math.floor, low), (math.ceil, high))
-    )
+    step = decimal.Decimal(1).scaleb(math.floor(math.log10(high - low)) - 1)
+    # Exact in decimals; and the float nearest to what lies below a float's decimals is not above that float.
+    low = float(decimal.Decimal(repr(float(low))).quantize(step, decimal.ROUND_FLOOR))
+    high = float(decimal.Decimal(repr(float(high))).quantize(step, decimal.ROUND_CEILING))
     return (math.floor(low), math.ceil(high)) if column.kind == "integer" else (low, high)
