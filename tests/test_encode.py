@@ -4,6 +4,7 @@ import datetime
 import decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from columns import cases, tables
@@ -86,7 +87,6 @@ def test_a_table_keeps_the_order_of_its_columns_and_leaves_out_what_it_must(made
 @settings(PROFILE, max_examples=60)
 @given(tables())
 def test_a_table_from_pandas_comes_back_as_the_same_frame(made):
-    pd = pytest.importorskip("pandas")
     kept = [
         case for case in made if case.column.dtype in ("double", "categorical", "timestamp[ns]") and not case.tolerance
     ]
