@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
+import operator
 from typing import NamedTuple
 
 from twinify_lite import cells
 from twinify_lite.discover import ranges
 from twinify_lite.discover.findings import Look
 from twinify_lite.schema import Column
+
+# So many frequent numbers on one side of zero are no codes.
+_MANY = 4
 
 
 class Bounds(NamedTuple):
@@ -28,8 +33,7 @@ def bounds(look: Look) -> Bounds | None:
         return Bounds(low, high, [])
     if look.range is None and not frequent:
         return None
-    first = next((number for number in frequent if number != 0), 0.0)
-    start = look.range or (first, first)
+    start = look.range or _heaviest(look)
     apart = [] if column.special is not None else _apart(column, start, frequent)
     near = [number for number in frequent if number not in apart]
     near += [cells.number_of(column, heap) for heap in column.heaps or ()]
@@ -52,6 +56,18 @@ def _between(column: Column, found: tuple[float, float], low: float | None, high
     return Bounds(bottom - room, bottom + room, [], is_narrow=True)
 
 
+def _heaviest(look: Look) -> tuple[float, float]:
+    """Where the range begins if all that was found are single numbers: among those that have most votes together."""
+
+    def votes(number: float) -> float:
+        apart = _apart(look.column, (number, number), look.frequent_numbers)
+        return sum(look.frequent[near] for near in look.frequent_numbers if near not in apart)
+
+    numbers = [number for number in look.frequent_numbers if number != 0] or [0.0]
+    heaviest = max(numbers, key=votes)
+    return heaviest, heaviest
+
+
 def _apart(column: Column, start: tuple[float, float], frequent: list[float]) -> list[float]:
     """Frequent numbers that are codes beside the range: of another sign, a 0 that it has not, or far away.
 
@@ -59,21 +75,35 @@ def _apart(column: Column, start: tuple[float, float], frequent: list[float]) ->
     """
     low, high = start
     apart = list(frequent)
-    while near := [number for number in apart if _is_near(column, number, low, high)]:
+    codes = _codes_by_sign(frequent)
+    while near := [number for number in apart if _is_near(column, number, low, high, codes)]:
         low, high = min([low, *near]), max([high, *near])
         apart = [number for number in apart if number not in near]
     return apart
 
 
-def _is_near(column: Column, number: float, low: float, high: float) -> bool:
+def _codes_by_sign(frequent: list[float]) -> set[float]:
+    """Numbers that are few on their side of zero: a -1 beside numbers that are counted is a code, -1 to -9 are not."""
+    sides = [number for number in frequent if number < 0], [number for number in frequent if number > 0]
+    return {number for side in sides if len(side) < _MANY for number in side}
+
+
+def _is_near(column: Column, number: float, low: float, high: float, codes: set[float]) -> bool:
     if column.kind != "datetime" and not low <= number <= high:
         next_to_zero = 2 if column.kind == "integer" else 0
-        if (low >= 0 > number) or (high <= 0 < number) or (number == 0 and min(abs(low), abs(high)) > next_to_zero):
+        if number in codes and ((low >= 0 > number) or (high <= 0 < number)):
+            return False
+        if number == 0 and min(abs(low), abs(high)) > next_to_zero:
             return False
     return max(low - number, number - high) <= _reach(column, low, high)
 
 
 def _reach(column: Column, low: float, high: float) -> float:
-    """How far a number may lie from a range and still belong to it: as far as the range is wide, or half its size."""
-    size = 0.0 if column.kind == "datetime" else max(abs(low), abs(high)) / 2
-    return max(high - low, size, 1.0 if column.kind == "integer" else 0.0)
+    """How far a number may lie from a range and still belong to it: as far as the range is wide, or half its size.
+
+    Times have no size; they reach ten years.
+    """
+    if column.kind == "datetime":
+        decade = (cells.ticks(column, datetime.date(year, 1, 1)) for year in (1970, 1980))
+        return max(high - low, abs(operator.sub(*decade)))
+    return max(high - low, max(abs(low), abs(high)) / 2, 1.0 if column.kind == "integer" else 0.0)

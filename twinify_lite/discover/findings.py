@@ -95,6 +95,11 @@ class Look:
             self._found[place + 1] = True
             self.frequent[self.item(place + 1)] = float(noisy[place])
 
+    def take_zero(self, noisy: float) -> None:
+        """Keep a zero that the numbers' magnitudes show: a value that everybody knows needs fewer votes to be found."""
+        self._found |= self._numbers == 0
+        self.frequent[0] = noisy
+
     def item(self, place: int) -> str | int | float:
         """What stands behind a number in `_codes`."""
         return self._items[place]
@@ -180,6 +185,8 @@ def _find_magnitudes(looks: list[Look], receipt: Receipt) -> None:
     clear = ranges.clear(sum(grid.bins for grid in grids))
     for place, (look, grid) in enumerate(zip(looks, grids, strict=True)):
         noisy = tally.counts(place)
+        if grid.zero is not None and noisy[grid.zero] > clear * tally.scale:
+            look.take_zero(float(noisy[grid.zero]))
         look.range = ranges.hull(grid, noisy, tally.scale, clear=clear)
         look.is_skewed = look.range is not None and ranges.is_skewed(grid, noisy, *look.range)
 

@@ -25,29 +25,41 @@ SMALLEST = {"number": 1e-12, "integer": 1}
 #: Parts that a range is cut into when it is looked at more closely.
 PARTS = 16
 
-# Next to a bin that is clearly not empty, these standard deviations are enough, by the number of bins.
-_FAINT = {1: 2.5, 2: 3.0, 3: 3.0}
+# Beyond a range that is clear, so many standard deviations are enough, by the number of bins that are looked at.
+_FAINT = np.array([2.5, 3.0, 3.0, *(4.0,) * 9])
+# On the other side of zero, at the same magnitudes.
+_MIRRORED = 3.5
+# Stands for the noise where there is none.
+_NONE = 1e-6
 # The outer parts of a range may be cut off where their sum is below the first, and what is left is above the second.
 _LITTLE, _MUCH = 2.0, 20.0
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Edges on the scale of `Cells.value`; bin i holds edges[i] <= value <= edges[i + 1], the outer ones all beyond."""
+    """Edges on the scale of `Cells.value`; bin i holds edges[i] <= value <= edges[i + 1], the outer ones all beyond.
+
+    An edge that stands twice is a bin of its own for that number: `zero` is its place.
+    """
 
     edges: np.ndarray
+    zero: int | None = None
 
     @property
     def bins(self) -> int:
         """How many."""
         return len(self.edges) - 1
 
+    @property
+    def sides(self) -> list[slice]:
+        """The bins below zero and above it, if zero has one of its own; else all of them."""
+        return [slice(0, self.bins)] if self.zero is None else [slice(0, self.zero), slice(self.zero + 1, self.bins)]
+
     def place(self, values: np.ndarray) -> np.ndarray:
         """The bin of each value. Positive values belong to the bin below an edge, negative ones to the one above."""
-        towards_zero = np.where(
-            values > 0, np.searchsorted(self.edges, values, "left"), np.searchsorted(self.edges, values, "right")
-        )
-        return np.clip(towards_zero - 1, 0, self.bins - 1)
+        left, right = (np.searchsorted(self.edges, values, side) for side in ("left", "right"))
+        towards_zero = np.where(values > 0, left, right) - 1
+        return np.clip(np.where(right - left == 2, left, towards_zero), 0, self.bins - 1)
 
 
 def magnitudes(column: Column) -> Grid:
@@ -55,43 +67,72 @@ def magnitudes(column: Column) -> Grid:
     if column.kind == "datetime":
         return Grid(np.array([ticks(column, datetime.date(year, 1, 1)) for year in _YEARS], np.float64))
     series = _SERIES[_SERIES >= 1] if column.kind == "integer" else _SERIES
-    return Grid(np.concatenate([-series[::-1], [0.0], series]))
+    return Grid(np.concatenate([-series[::-1], [0.0, 0.0], series]), zero=len(series))
 
 
 def clear(bins: int) -> float:
-    """How many standard deviations a bin must have for noise to pass as one of `bins` once in a thousand times."""
-    return float(norm.isf(1e-3 / bins))
+    """How many standard deviations some run of `bins` must have for noise to pass as one once in a thousand times.
+
+    Runs are many, but overlap: simulated, the largest of all runs of 40 to 90 bins is as large as that of 8 times as
+    many numbers that do not.
+    """
+    return float(norm.isf(1e-3 / (8 * bins)))
 
 
 def hull(grid: Grid, noisy: np.ndarray, noise: float, *, clear: float) -> tuple[float, float] | None:
     """The range of the bins that are clearly not empty, with faint neighbours; None where nothing is clear.
 
-    `noisy` are counts with noise of standard deviation `noise`; one that exceeds `clear` times that is no noise.
+    `noisy` are counts with noise of standard deviation `noise`. A run of bins is clear if its sum exceeds `clear`
+    standard deviations: numbers that spread over many magnitudes fill no single bin clearly.
     """
-    filled = np.flatnonzero(noisy > clear * noise)
-    if not len(filled):
-        filled = _clear_windows(noisy, clear * noise, width=3)
-    if not len(filled):
+    scores = [noisy[side] / max(noise, _NONE) for side in grid.sides]
+    sides = [_filled(side, clear) for side in scores]
+    if grid.zero is not None:
+        sides = [sides[0] or _mirrored(scores[0], sides[1]), sides[1] or _mirrored(scores[1], sides[0])]
+    places = [side.start + place for side, filled in zip(grid.sides, sides, strict=True) if filled for place in filled]
+    return (float(grid.edges[min(places)]), float(grid.edges[max(places)])) if places else None
+
+
+def _filled(scores: np.ndarray, clear: float) -> tuple[int, int] | None:
+    """From where to where the clear runs reach, with their faint neighbours. Scores are counts over their noise."""
+    runs = _runs(scores, clear)
+    if not runs:
         return None
-    low = int(filled[0]) - _faint(noisy[: int(filled[0])][::-1], noise)
-    high = int(filled[-1]) + 1 + _faint(noisy[int(filled[-1]) + 1 :], noise)
-    return float(grid.edges[low]), float(grid.edges[high])
+    low, high = min(start for start, _ in runs), max(stop for _, stop in runs)
+    return low - _faint(scores[:low][::-1]), high + _faint(scores[high:])
 
 
-def _clear_windows(noisy: np.ndarray, limit: float, *, width: int) -> np.ndarray:
-    """Bins of windows (a decade is three bins) that are clear together where no bin is alone."""
-    sums = np.convolve(noisy, np.ones(width), "valid")
-    best = int(np.argmax(sums))
-    return np.arange(best, best + width) if sums[best] > limit * math.sqrt(width) else np.array([], int)
+def _runs(scores: np.ndarray, clear: float) -> list[tuple[int, int]]:
+    """The run of bins that is the clearest, and those on either side of it."""
+    if not len(scores):
+        return []
+    sums = np.concatenate([[0.0], np.cumsum(scores)])
+    lengths = np.maximum(np.arange(len(sums)) - np.arange(len(sums))[:, None], 0)
+    clearness = np.where(lengths > 0, (sums - sums[:, None]) / np.sqrt(np.maximum(lengths, 1)), -np.inf)
+    start, stop = np.unravel_index(int(np.argmax(clearness)), clearness.shape)
+    if clearness[start, stop] <= clear:
+        return []
+    beyond = [(stop + low, stop + high) for low, high in _runs(scores[stop:], clear)]
+    return [*_runs(scores[:start], clear), (int(start), int(stop)), *beyond]
 
 
-def _faint(beyond: np.ndarray, noise: float) -> int:
-    """How many of the bins beyond a clear one are not empty either, by one, two or three at a time."""
-    for width, limit in _FAINT.items():
-        part = beyond[:width]
-        if len(part) == width and part.sum() > limit * noise * math.sqrt(width):
-            return width + _faint(beyond[width:], noise)
-    return 0
+def _faint(beyond: np.ndarray) -> int:
+    """How many of the bins beyond a clear one are not empty either: as many as are the clearest together."""
+    widths = np.arange(1, min(len(beyond), len(_FAINT)) + 1)
+    together = np.cumsum(beyond[: len(widths)]) / np.sqrt(widths)
+    enough = together > _FAINT[: len(widths)]
+    if not enough.any():
+        return 0
+    width = int(widths[np.argmax(np.where(enough, together, -np.inf))])
+    return width + _faint(beyond[width:])
+
+
+def _mirrored(scores: np.ndarray, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The magnitudes that are filled on the other side of zero, if they are not empty together on this one."""
+    if other is None:
+        return None
+    start, stop = len(scores) - other[1], len(scores) - other[0]
+    return (start, stop) if scores[start:stop].sum() > _MIRRORED * math.sqrt(stop - start) else None
 
 
 def is_skewed(grid: Grid, noisy: np.ndarray, low: float, high: float) -> bool:

@@ -107,7 +107,8 @@ class Noise:
         if self._bits is None:
             return np.where(sums > 0, sums / WEIGHT, -math.inf)
         floor = max(1, self._deviation // 4)
-        threshold = (floor + WEIGHT) / WEIGHT + self.scale * float(norm.isf(delta))
+        # One unit more than that, for rounding: of the noise to whole units, and of the threshold itself.
+        threshold = (floor + WEIGHT + 1) / WEIGHT + self.scale * float(norm.isf(delta))
         noisy = np.full(len(sums), -math.inf)
         seen = np.flatnonzero(sums >= floor)
         noisy[seen] = self.add(sums[seen])

@@ -1,0 +1,132 @@
+"""Ranges are found over magnitudes and signs, with heaps, codes and tails, and noise makes none."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from discoveries import found
+
+from twinify_lite.schema import Column
+
+
+@pytest.mark.parametrize("power", [-9, -6, -3, 0, 3, 6, 9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_bounds_are_robust_over_orders_of_magnitude_and_signs(power, sign):
+    values = sign * 10.0**power * np.random.default_rng(0).uniform(0.5, 1.5, 30_000)
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert column.min <= np.quantile(values, 0.02)
+    assert column.max >= np.quantile(values, 0.98)
+    assert column.max - column.min <= 5 * 10.0**power
+
+
+def test_outliers_do_not_stretch_the_range():
+    values = np.random.default_rng(0).normal(100, 10, 30_000)
+    values[:5] = [1e15, -1e15, 1e12, 1e9, 1e300]
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert -100 <= column.min <= np.quantile(values, 0.01)
+    assert np.quantile(values, 0.99) <= column.max <= 1000
+
+
+def test_heavy_tails_and_both_signs():
+    values = np.random.default_rng(0).standard_t(1.5, 30_000) * 50
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert column.min <= np.quantile(values, 0.05)
+    assert column.max >= np.quantile(values, 0.95)
+    assert column.max - column.min <= 1e5
+
+
+def test_a_column_that_is_nearly_all_zero_still_has_a_range():
+    values = np.zeros(30_000)
+    values[:100] = 5.0
+    column = found(pd.DataFrame({"x": values}))[0].schema["x"]
+    assert column.kind in ("number", "integer")
+    assert column.min < column.max
+
+
+def test_a_log_scale_gets_a_positive_range():
+    values = np.append(np.random.default_rng(0).lognormal(3, 2, 30_000), np.zeros(10_000))
+    column = found(pd.DataFrame({"x": values}), Column(name="x", kind="number", scale="log"))[0].schema["x"]
+    assert 0 < column.min < 5
+    assert column.max > 200
+    assert 0 in column.special
+
+
+def test_noise_makes_no_absurd_range_in_a_table_of_many_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{i}": rng.integers(0, 100, 20_000) for i in range(40)})
+    for seed in range(10):
+        schema = found(frame, seed=seed)[0].schema
+        assert all(column.min >= -100 and column.max <= 1000 for column in schema.modelled)
+
+
+def test_codes_of_a_small_scale_stay_numbers_of_one_range():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{i}": rng.integers(0, 9, 40_000) for i in range(12)})
+    for seed in range(5):
+        for column in found(frame, seed=seed)[0].schema.modelled:
+            assert column.special == ()
+            assert column.min <= 1
+            assert column.max >= 8
+
+
+def test_a_column_with_one_frequent_number_has_room_on_both_sides_and_says_so():
+    values = np.full(40_000, 2)
+    values[:400] = 1
+    discovery, _ = found(pd.DataFrame({"code": values, "zero": 0}))
+    assert (discovery.schema["code"].min, discovery.schema["code"].max) == (1, 3)
+    assert (discovery.schema["zero"].min, discovery.schema["zero"].max) == (0, 1)
+    assert any("'code', 'zero'" in note and "`min`" in note for note in discovery.notes)
+
+
+def test_skewed_positive_numbers_get_a_log_scale():
+    values = np.random.default_rng(0).lognormal(6, 2, 40_000).round(2)
+    column = found(pd.DataFrame({"cost": values}))[0].schema["cost"]
+    assert column.scale == "log"
+    assert column.min > 0
+
+
+def test_numbers_on_both_sides_of_zero_have_a_range_on_both():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{i}": rng.normal(0, 100, 15_000).round(2) for i in range(10)})
+    for column in found(frame)[0].schema.modelled:
+        assert -2000 <= column.min <= -100
+        assert 100 <= column.max <= 2000
+
+
+@pytest.mark.parametrize("sigma", [3, 7])
+def test_numbers_that_fill_no_magnitude_clearly_are_found_together(sigma):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{i}": rng.lognormal(0, sigma, 25_000) for i in range(15)})
+    for column in found(frame)[0].schema.modelled:
+        assert ((frame[column.name] >= column.min) & (frame[column.name] <= column.max)).mean() > 0.7
+
+
+def test_zeros_that_are_not_frequent_enough_as_a_value_are_found_as_a_magnitude():
+    rng = np.random.default_rng(0)
+    costs = {f"x{i}": np.where(rng.random(6_000) < 0.6, 0, rng.uniform(200, 500, 6_000)).round(2) for i in range(10)}
+    for column in found(pd.DataFrame(costs))[0].schema.modelled:
+        assert column.max >= 1
+        assert 0 in (*column.special, *column.heaps)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_every_number_is_frequent_the_code_among_them_stands_apart(seed):
+    rng = np.random.default_rng(seed)
+    scores = np.where(rng.random(100_000) < 0.3, -1, rng.integers(3, 16, 100_000))
+    column = found(pd.DataFrame({"x": scores}), seed=seed)[0].schema["x"]
+    assert (column.min, column.max, column.special) == (3, 15, (-1,))
+
+
+def test_many_frequent_numbers_below_zero_are_no_codes():
+    column = found(pd.DataFrame({"x": np.random.default_rng(0).integers(-12, 13, 200_000)}))[0].schema["x"]
+    assert (column.min, column.max, column.special) == (-12, 12, ())
+
+
+def test_where_every_date_is_frequent_they_make_one_range():
+    months = np.random.default_rng(0).integers(0, 36, 200_000)
+    dates = np.datetime64("2019-01", "M") + months
+    frame = pd.DataFrame({"x": pd.Series(dates.astype("datetime64[s]")).dt.date})
+    column = found(frame)[0].schema["x"]
+    assert (column.min, column.max) == (datetime.date(2019, 1, 1), datetime.date(2021, 12, 1))
+    assert column.special == ()
