@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twinify_lite.discover import Payment
     from twinify_lite.ledger import Receipt
 
-# A count this many standard deviations above 0 shows that a column has missing cells.
+# A count this many standard deviations above 0 shows that a column has missing cells, or zeros.
 _CLEAR = 4.0
 # A number's frequent values matter less than a category's: half the weight, a quarter of the square.
 _SQUARE = {True: 1, False: 4}
@@ -185,7 +185,7 @@ def _find_magnitudes(looks: list[Look], receipt: Receipt) -> None:
     clear = ranges.clear(sum(grid.bins for grid in grids))
     for place, (look, grid) in enumerate(zip(looks, grids, strict=True)):
         noisy = tally.counts(place)
-        if grid.zero is not None and noisy[grid.zero] > clear * tally.scale:
+        if grid.zero is not None and noisy[grid.zero] > _CLEAR * tally.scale:
             look.take_zero(float(noisy[grid.zero]))
         look.range = ranges.hull(grid, noisy, tally.scale, clear=clear)
         look.is_skewed = look.range is not None and ranges.is_skewed(grid, noisy, *look.range)
