@@ -50,6 +50,12 @@ def test_a_decimal_comma_is_read_and_written():
     assert read(column("integer"), pa.array(["3,0"]), decimal=",").value.tolist() == [3]
 
 
+def test_a_point_beside_decimal_commas_parts_thousands_and_is_nothing_else():
+    texts = pa.array(["26.838", "1.234.567,89", "-1.000", "3.5", "1.23", "1.0000", "12.34,5"])
+    assert numbers(texts, decimal=",").to_pylist() == [26838, 1234567.89, -1000, None, None, None, None]
+    assert integers(texts, decimal=",").to_pylist() == [26838, 1234568, -1000, None, None, None, None]
+
+
 @PROFILE
 @given(st.lists(st.integers(-(10**12), 10**12), min_size=1), st.integers(0, 9))
 def test_a_number_beside_words_is_written_with_all_its_decimals(steps, places):

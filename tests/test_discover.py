@@ -175,9 +175,17 @@ def test_without_privacy_everything_is_found_exactly():
 def test_peeked_values_are_refused_before_anything_is_spent():
     frame = pd.DataFrame({"x": [0.5, 1.0]})
     ledger = Ledger(1.0)
-    with pytest.raises(SchemaError, match="--accept x"):
+    with pytest.raises(SchemaError, match=r"schema.accept\(\['x'\]\)"):
         discover(frame, Schema.draft(pa.Table.from_pandas(frame), peek=True), ledger=ledger)
     assert ledger.receipts == ()
+
+
+def test_the_statement_names_the_columns_whose_peeked_values_were_accepted():
+    frame = pd.DataFrame({"x": [0.5, 1.0], "y": [0.5, 1.0]})
+    schema = Schema.draft(pa.Table.from_pandas(frame), peek=True).accept(["x", "y"])
+    ledger = Ledger(1.0, 1e-6)
+    discover(frame, Schema.from_toml(schema.to_toml()), ledger=ledger)
+    assert "accepted by the user, of the columns 'x', 'y'" in str(ledger.statement())
 
 
 @pytest.mark.parametrize("share", [0, -1, 1.5])

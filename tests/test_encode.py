@@ -344,3 +344,20 @@ def test_an_enforcer_that_is_given_is_the_one_that_is_asked():
 
     schema = Schema((integer(nullable=False),))
     assert decode(schema, {"x": np.ones(2)}, enforcer=Forgetful())["x"].to_pylist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "texts"),
+    [
+        ({"min": 0, "max": 100}, ["1.01", "0", "99.999", "33.5"]),
+        ({"min": -1e9, "max": 1e9}, ["0", "1000", "-999999000"]),
+        ({"min": 1e-6, "max": 1e6, "scale": "log"}, ["0.001", "1", "12345", "1e-06"]),
+    ],
+)
+def test_a_number_of_any_decimals_comes_back_with_the_digits_that_it_needs(keys, texts):
+    schema = Schema([Column(name="x", kind="number", nullable=False, special=(), heaps=(), **keys)])
+    table = pa.table({"x": pa.array(texts)})
+    back = decode(schema, encode(schema, table))["x"].to_pylist()
+    given, now = (np.array(numbers, float) for numbers in (texts, back))
+    assert (np.abs(given - now) <= 2e-5 * np.maximum(1, np.abs(given))).all()
+    assert all(len(str(now)) <= 12 for now in back)

@@ -40,6 +40,8 @@ def test_a_schema_is_a_mapping_from_names_to_columns_in_their_order():
         ({"columns": (column(), column(), column(name="b"))}, "Column 'age': there are 2 columns of this name"),
         ({"columns": ("age",)}, "Give it Column(name=..., kind=...) objects"),
         *[({"rows": rows}, "rows must be a whole number above 0") for rows in (0, -1, True, 1.0, "5", 2**63)],
+        *[({"accepted": names}, "accepted must be") for names in ("age", (3,), ("age", "age"))],
+        ({"accepted": ("b",)}, "accepted names 'b', which is no column"),
         ({"guessed": 1}, "guessed must be true or false"),
         ({"constraints": ["a <= b"]}, "Constraint.parse"),
         ({"style": ";"}, "style must be a CsvStyle, such as CsvStyle(separator=';'), or None"),
@@ -70,11 +72,13 @@ def test_what_was_peeked_at_is_refused_until_it_is_accepted_by_name():
         schema.require_public()
     assert str(refused.value) == (
         "Read from the data, so not private: 'age' (min, max), 'b' (min). Delete those lines, declare values from a "
-        "code book, or accept them as public by name: schema.accept(['age', 'b']), or --accept age --accept b."
+        "code book, or accept them as public by name: schema.accept(['age', 'b'])."
     )
     accepted = schema.accept(["age"])
     assert (accepted.peeked, accepted["age"].min) == (("b",), 0)
     accepted.accept(["b"]).require_public()
+    assert accepted.accepted == ("age",)
+    assert accepted.accept(["c", "b"]).accepted == ("age", "b")  # of c nothing was read
     assert schema.accept("age") == accepted
     with pytest.raises(SchemaError, match="There is no column 'x' to accept"):
         schema.accept(["x"])

@@ -103,6 +103,9 @@ WRONG = [
     ("datetime", {"format": "%Y %F"}, "format has a directive twice"),
     ("datetime", {"format": "%Y\0"}, "NUL"),
     ("datetime", {"format": 3}, "format must be text"),
+    ("datetime", {"format": "%d"}, "format has %d, a day, and no month. Add %m"),
+    ("datetime", {"format": "%d.%m."}, "and no year. Add %Y"),
+    ("datetime", {"format": "%j"}, "and no year. Add %Y"),
     ("datetime", {"zone": "europe/helsinky"}, "no zone 'europe/helsinky'. Use an IANA name such as 'Europe/Helsinki'"),
     ("datetime", {"zone": "Europe"}, "there is no zone 'Europe'"),
     ("datetime", {"zone": "../etc/passwd"}, "there is no zone"),
@@ -218,8 +221,9 @@ def test_the_names_that_other_tools_use_lead_to_our_kinds(word):
 
 @pytest.mark.parametrize("directive", [*DIRECTIVES, "%F", "%T", "%Y%%"])
 def test_every_directive_that_is_accepted_can_be_written_and_read_by_python(directive):
-    # A date needs its year: Python deprecates reading days without one.
-    settled = column("datetime", format=directive if directive in ("%Y", "%F", "%Y%%") else f"%Y {directive}").format
+    # A date needs its year, and a day its month.
+    whole = {"%Y": "", "%F": "", "%Y%%": "", "%d": "%Y %m "}.get(directive, "%Y ")
+    settled = column("datetime", format=whole + directive).format
     text = NOON.replace(tzinfo=UTC).strftime(settled)
     assert datetime.datetime.strptime(text, settled).year == 2024
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_THOUSANDS = r"^\s*[-+]?[0-9]{1,3}(\.[0-9]{3})+(,[0-9]*)?\s*$"
 _WHOLE = re.compile(r"[-+]?\d+", re.ASCII)
 #: What Arrow parses as we do. Its own rules for whole numbers admit hexadecimal ones, and refuse a plus.
 _EASY_WHOLE = "^-?[0-9]{1,18}$"
@@ -114,7 +115,12 @@ def _parse(array: pa.Array, to: pa.DataType, easy: str, one: Callable[[str], obj
 
 
 def _pointed(array: pa.Array, decimal: str) -> pa.Array:
-    return array if decimal == "." else pc.replace_substring(array, decimal, ".", max_replacements=1)
+    """Numbers with a decimal comma as numbers with a point. A point beside a comma parts thousands, or it is none."""
+    if decimal == ".":
+        return array
+    parted = pc.fill_null(pc.match_substring_regex(array, _THOUSANDS), False)
+    array = pc.if_else(parted, pc.replace_substring(array, ".", ""), pc.replace_substring(array, ".", "?"))
+    return pc.replace_substring(array, decimal, ".", max_replacements=1)
 
 
 def _number(text: str) -> float | None:

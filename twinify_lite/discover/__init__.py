@@ -45,6 +45,7 @@ GUESSED = (
 )
 TYPES = "the types of the table's columns"
 STYLE = "the separator of the file, guessed from its first rows"
+ACCEPTED = "what was read from the data without privacy, and accepted by the user, of the columns"
 FIT = "that most cells fit what the schema declares of them"
 #: The share of a ledger's epsilon that discovery takes when all is open.
 SHARE = 0.1
@@ -120,7 +121,8 @@ def _without_its_word(column: Column, array: pa.Array, decimal: str) -> pa.Array
 def _taken_from(table: PrivateTable, schema: Schema) -> list[str]:
     """What the schema has from the table and nobody paid for."""
     from_file = [TYPES] if table.style is None else [STYLE]
-    return [GUESSED] * schema.guessed + from_file + [FIT]
+    accepted = f"{ACCEPTED} {', '.join(map(repr, schema.accepted))}"
+    return [GUESSED] * schema.guessed + from_file + [FIT] + [accepted] * bool(schema.accepted)
 
 
 def count_rows(table: PrivateTable, schema: Schema, ledger: Ledger, *, share: float) -> int:

@@ -51,7 +51,7 @@ def _complete_ranged(look: Look) -> Column:
     if column.special is None:
         changes["special"] = (*look.frequent_texts, *(_cell(column, number) for number in found.apart))
     if column.heaps is None:
-        inside = (number for number in look.frequent_numbers if found.low <= number <= found.high)
+        inside = sorted(number for number in look.frequent_numbers if found.low <= number <= found.high)
         changes["heaps"] = tuple(_cell(column, number) for number in inside if number not in found.apart)
     if look.is_skewed and 0 < 100 * found.low <= found.high:
         changes["scale"] = "log"

@@ -22,7 +22,7 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     others = [column.name for look, column in pairs if column.other == OTHER != look.column.other]
     narrow = [look.column.name for look, column in pairs if column.is_ranged and bounds(look).is_narrow]
     said = [
-        (empty, "Left out, because nothing but missing cells was found in them"),
+        (empty, "Left out, because nothing but missing cells was found in them; declare `levels`, or `min` and `max`"),
         (
             unfound,
             "Left out, because no value or range in them is frequent enough to be found with this budget and number of "

@@ -77,9 +77,18 @@ class Axis:
         offset = np.clip(place.astype(np.float64), -1, 1) * half - odd
         if self.unit is None or self.log:
             point = np.exp(middle + offset) if self.log else middle + offset
-            point = np.clip(point, self.low, self.high)
-            return point if self.unit is None else np.clip(np.rint(point).astype(np.int64), self.low, self.high)
+            point = self._shortened(point) if self.unit is None else np.rint(point).astype(np.int64)
+            return np.clip(point, self.low, self.high)
         return np.clip(np.rint(offset).astype(np.int64), self.low - middle, self.high - middle) + middle
+
+    def _shortened(self, point: np.ndarray) -> np.ndarray:
+        """Each point with the digits that tell its place from the next one, and no more: 1.01, not 1.0100000446."""
+        apart = self._affine[1] * 2.0 ** -(_BITS[self.dtype] + 1) * (np.abs(point) if self.log else 1.0)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            decimals = np.ceil(-np.log10(apart))
+            up, down = 10.0 ** np.maximum(decimals, 0), 10.0 ** np.maximum(-decimals, 0)
+            short = np.rint(point * up / down) / up * down
+        return np.where(np.isfinite(short), short, point)
 
     @property
     def _affine(self) -> tuple[int | float, float, float]:

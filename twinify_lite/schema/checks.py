@@ -20,6 +20,7 @@ from twinify_lite.schema.settle import LAST, zone_info
 from twinify_lite.schema.words import either, suggestion
 
 DIRECTIVES = ("%Y", "%m", "%d", "%H", "%M", "%S", "%f", "%y", "%b", "%B", "%j", "%z", "%Z", "%p", "%I")
+_PARTS = {"year": ("%Y", "%y"), "month": ("%m", "%b", "%B"), "day": ("%d",), "day of the year": ("%j",)}
 INT64 = range(-(2**63), 2**63)
 _DTYPE = re.compile(
     r"bool|u?int(8|16|32|64)|halffloat|float|double|(large_)?string|categorical|date(32|64)"
@@ -186,8 +187,18 @@ def _check_format(value: Any, _column: Column) -> Iterator[str]:
         yield 'format has no directive. Write it like "%Y-%m-%d %H:%M:%S".'
     if len(set(directives)) < len(directives):
         yield "format has a directive twice, counting those that %F and %T stand for. Keep one."
+    yield from _parts_without_a_whole(directives)
     if "\0" in value:
         yield "format contains the character NUL. Take it out."
+
+
+def _parts_without_a_whole(directives: list[str]) -> Iterator[str]:
+    """A day without its month and a month without its year name no date; a time of the day needs none of them."""
+    has = {part: bool(set(spelled) & set(directives)) for part, spelled in _PARTS.items()}
+    if has["day"] and not has["month"]:
+        yield "format has %d, a day, and no month. Add %m, %b or %B."
+    if (has["month"] or has["day of the year"]) and not has["year"]:
+        yield "format has a month or a day of the year, and no year. Add %Y or %y."
 
 
 def _check_zone(value: Any, _column: Column) -> Iterator[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import os
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -127,7 +126,8 @@ class Schema(Mapping[str, Column]):
     """The columns of a table in their order, and what holds between them: a mapping from names to `Column`.
 
     `rows` is the number of rows where that is public; `guessed` says that the kinds were guessed from the cells;
-    `style` is the look of the CSV file that the table came from, in which its twin is written too.
+    `style` is the look of the CSV file that the table came from, in which its twin is written too; `accepted` names the
+    columns of which something was read from the data without privacy and accepted as public.
     """
 
     columns: tuple[Column, ...]
@@ -135,6 +135,7 @@ class Schema(Mapping[str, Column]):
     rows: int | None = None
     guessed: bool = False
     style: CsvStyle | None = None
+    accepted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         from twinify_lite.schema.rules import schema_problems
@@ -143,6 +144,7 @@ class Schema(Mapping[str, Column]):
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "constraints", tuple(self.constraints))
         object.__setattr__(self, "rows", plain(self.rows))
+        object.__setattr__(self, "accepted", plain(self.accepted))
         problems = schema_problems(self)
         if problems:
             raise SchemaError.listing(problems)
@@ -181,16 +183,16 @@ class Schema(Mapping[str, Column]):
         if unknown:
             raise SchemaError.listing([f"There is no column {name!r} to accept." for name in unknown])
         changed = (column.replace(peeked=()) if column.name in names else column for column in self.columns)
-        return dataclasses.replace(self, columns=tuple(changed))
+        accepted = tuple(name for name in self if name in self.accepted or (name in names and name in self.peeked))
+        return dataclasses.replace(self, columns=tuple(changed), accepted=accepted)
 
     def require_public(self) -> None:
         """Refuse a schema with values that were peeked at and that nobody accepted by name."""
         if self.peeked:
             found = (f"{column.name!r} ({', '.join(column.peeked)})" for column in self.columns if column.peeked)
-            flags = " ".join(f"--accept {shlex.quote(name)}" for name in self.peeked)
             raise SchemaError(
                 f"Read from the data, so not private: {', '.join(found)}. Delete those lines, declare values from a "
-                f"code book, or accept them as public by name: schema.accept({list(self.peeked)}), or {flags}."
+                f"code book, or accept them as public by name: schema.accept({list(self.peeked)})."
             )
 
     def require_constraints(self) -> None:

@@ -131,6 +131,15 @@ def _check_guessed(schema: Schema) -> Iterator[str]:
         yield "guessed must be true or false."
 
 
+def _check_accepted(schema: Schema) -> Iterator[str]:
+    names = schema.accepted
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        yield "accepted must be a list of names of columns, each once."
+    else:
+        strangers = (name for name in names if name not in schema)
+        yield from (f"accepted names {name!r}, which is no column. Take it out." for name in strangers)
+
+
 def _check_style(schema: Schema) -> Iterator[str]:
     if schema.style is None:
         return
@@ -148,4 +157,4 @@ def _check_constraints(schema: Schema) -> Iterator[str]:
             yield from constraint.problems(schema)
 
 
-SCHEMA_CHECKS = (_check_columns, _check_rows, _check_guessed, _check_style, _check_constraints)
+SCHEMA_CHECKS = (_check_columns, _check_rows, _check_guessed, _check_accepted, _check_style, _check_constraints)

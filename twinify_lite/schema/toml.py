@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinify_lite.schema.constraints import Constraint
     from twinify_lite.table import CsvStyle
 
-TOP = ("rows", "guessed", "constraints", "csv", "columns")
+TOP = ("rows", "guessed", "accepted", "constraints", "csv", "columns")
 WIDTH = 120
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -39,6 +39,7 @@ _HEADER = """\
 """
 _PEEKED = "read from the data: not private"
 _ACCEPT = "read from the data: delete this line to accept these as public"
+_ACCEPTED = "what stands below of these columns was read from the data and accepted as public"
 _GUESSED = "the kinds below were guessed from the cells, and count as public"
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -61,6 +62,7 @@ def parse(text: str) -> Schema:
             rows=document.get("rows"),
             guessed=document.get("guessed", False),
             style=style,
+            accepted=document.get("accepted", ()),
         )
     except SchemaError as error:
         problems.append(str(error))
@@ -209,6 +211,8 @@ def _top(schema: Schema) -> str:
     lines = ["# rows = ...  (only if the number of rows is public)" if schema.rows is None else f"rows = {schema.rows}"]
     if schema.guessed:
         lines.append(f"guessed = true  # {_GUESSED}")
+    if schema.accepted:
+        lines.append(f"{_assignment('accepted', schema.accepted)}  # {_ACCEPTED}")
     constraints = [constraint.to_toml() for constraint in schema.constraints]
     example = '# constraints = ["admitted <= discharged"]  (what holds between columns in every row)'
     lines.append(_spread("constraints", constraints) if constraints else example)
