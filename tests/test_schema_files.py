@@ -57,7 +57,7 @@ def problems_of(text):
         ('[[columns]]\nkind = "number"', "columns must be tables"),
         ('[columns]\nage = "integer"', "Column 'age': it must be a table: write \\[columns.age\\]"),
         ("rowz = 3\n" + GOOD.replace("rows", "#"), "There is no key 'rowz' at the top; did you mean 'rows'\\?"),
-        ("zzz = 3\n" + GOOD, "There is no key 'zzz' at the top. The keys are rows, guessed, accepted, constraints, csv"),
+        ("zzz = 3\n" + GOOD, "'zzz' at the top. The keys are rows, guessed, accepted, constraints, csv, columns"),
         (GOOD + '[b]\nkind = "number"', "There is no table \\[b\\]. If it is a column, write \\[columns.b\\]"),
         (GOOD + '[column.b]\nkind = "number"', "There is no key 'column' at the top; did you mean 'columns'\\?"),
         (GOOD.replace("48842", "0"), "rows must be a whole number above 0"),
