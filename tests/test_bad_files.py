@@ -63,7 +63,7 @@ CORPUS = {
     "header only": ("a.csv", b"name,income\n", ["no rows", "at least one row"]),
     "header only without a line end": ("a.csv", b"name,income", ["no rows"]),
     "header and blank lines": ("a.csv", b"name,income\n\n\n", ["no rows"]),
-    "equal names": ("a.csv", b"name,income,name\n" + ROW.encode(), ["Columns 1 and 3", "'name'", "Rename"]),
+    "equal names": ("a.csv", b"name,income,name\n" + ROW.encode(), ["Columns 1 and 3 have the same name", "Rename"]),
     "blank name": ("a.csv", b"name,,group\n" + ROW.encode(), ["Column 2 of 3 has no name"]),
     "blank names of spaces": ("a.csv", b"name, ,\t \n" + ROW.encode(), ["Columns 2 and 3 have no name"]),
     "index of pandas": ("a.csv", b",name,income\n" + ROW.encode(), ["Column 1 of 3", "index=False"]),

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from discoveries import found
 
+from twinify_lite.discover import bounds
+from twinify_lite.discover.findings import Look
 from twinify_lite.schema import Column
 
 
@@ -130,3 +132,12 @@ def test_where_every_date_is_frequent_they_make_one_range():
     column = found(frame)[0].schema["x"]
     assert (column.min, column.max) == (datetime.date(2019, 1, 1), datetime.date(2021, 12, 1))
     assert column.special == ()
+
+
+def test_thousands_of_frequent_numbers_are_looked_at_a_few_times_each(monkeypatch):
+    near, calls = bounds._is_near, []
+    monkeypatch.setattr(bounds, "_is_near", lambda *arguments: calls.append(1) or near(*arguments))
+    none = np.zeros(0)
+    look = Look(Column(name="x", kind="integer"), none, none, [], none, none, frequent=dict.fromkeys(range(3000), 9.0))
+    assert bounds.bounds(look)[:3] == (0, 2999, [])
+    assert len(calls) < 300 * 3000  # 17 starts, each of which doubles its range until it has all

@@ -7,15 +7,17 @@ turn the frequencies into a lower bound on epsilon; it may not exceed the claim,
 
 import importlib
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.stats import beta
 
 from twinify_lite import accountant, exact
 from twinify_lite.accountant import DiscreteLaplace, Gaussian
-from twinify_lite.discover import count_rows, findings, ranges, votes
+from twinify_lite.discover import count_rows, discover, findings, ranges, votes
 from twinify_lite.ledger import Ledger
 from twinify_lite.schema import Column, Schema
 from twinify_lite.table import PrivateTable
@@ -165,3 +167,58 @@ def test_the_row_count_is_paid_for_as_discrete_laplace():
     )
     assert [type(receipt.mechanism) for receipt in ledger.receipts] == [DiscreteLaplace]
     assert ledger.spent == (pytest.approx(0.02), 0)
+
+
+def released_noise(monkeypatch, run):
+    """What real discoveries added to their tallies, in units of what each receipt pays for, by its name."""
+    noise = {}
+    make, counts, select = votes.Tally.__init__, votes.Tally.counts, votes.Tally.select
+
+    def made(self, receipt, ballots):
+        make(self, receipt, ballots)
+        self.receipt = receipt
+
+    def record(self, released, ballot, items):
+        exact = self._sums[ballot][items] / votes.WEIGHT
+        shown = np.isfinite(released)
+        added = (released - exact)[shown] / self.receipt.mechanism.noise_multiplier
+        noise.setdefault(self.receipt.what, []).extend(added)
+        return released
+
+    monkeypatch.setattr(votes.Tally, "__init__", made)
+
+    def counted(self, ballot, items=slice(None)):
+        return record(self, counts(self, ballot, items), ballot, items)
+
+    def selected(self, ballot, items, *, delta):
+        return record(self, select(self, ballot, items, delta=delta), ballot, items)
+
+    monkeypatch.setattr(votes.Tally, "counts", counted)
+    monkeypatch.setattr(votes.Tally, "select", selected)
+    # All items above the floor are shown: a threshold would show those with large noise alone.
+    monkeypatch.setattr(votes, "norm", SimpleNamespace(isf=lambda delta: -1e9))
+    run()
+    return {what: np.array(added) for what, added in noise.items()}
+
+
+def discoveries():
+    rng = np.random.default_rng(3)
+    years = {f"y{i}": rng.uniform(1950, 2020, 4000) for i in range(4)}
+    codes = {f"c{i}": rng.choice(list("abcdefghij"), 4000) for i in range(8)}
+    for seed in range(12):
+        discover(pd.DataFrame(years | codes), ledger=Ledger(20.0, 1e-2, insecure_seed=seed), share=0.9)
+
+
+def p_value_of_variance(added):
+    """Two-sided, that `added` are standard Gaussian numbers."""
+    below = stats.chi2.cdf(float((added**2).sum()), len(added))
+    return 2 * min(below, 1 - below)
+
+
+def test_every_release_of_a_discovery_has_the_noise_that_its_receipt_pays_for(monkeypatch):
+    noise = released_noise(monkeypatch, discoveries)
+    assert set(noise) == {"values", "rare values", "magnitudes", "closer", "closest"}
+    for added in noise.values():
+        assert len(added) > 100
+        assert p_value_of_variance(added) > 1e-5
+        assert p_value_of_variance(added / 2) < 1e-5

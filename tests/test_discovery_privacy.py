@@ -233,16 +233,22 @@ def test_ranges_and_scales_come_from_noisy_tallies_alone(monkeypatch):
     def add(self, sums):
         claimed = np.zeros(len(sums))
         start = len(sums) * 3 // 4
-        claimed[start : start + (1 if len(sums) <= 16 else 6)] = 1e6
+        claimed[start : start + (1 if len(sums) <= 16 else 3)] = 1e6
         return claimed
 
     monkeypatch.setattr(votes.Noise, "add", add)
     monkeypatch.setattr(votes.Noise, "select", lambda self, sums, delta: np.full(len(sums), -np.inf))
-    skewed = pd.DataFrame({"x": np.random.default_rng(0).lognormal(0, 2, 5000) * 1e8, "d": "2020-05-05"})
-    narrow = pd.DataFrame({"x": np.full(5000, 9e9), "d": "1950-05-05"})
     schema = Schema((Column(name="x", kind="number"), Column(name="d", kind="datetime")))
-    results = [tw.discover(frame, schema, ledger=tw.Ledger(100.0, 1e-2, insecure_seed=1)) for frame in (skewed, narrow)]
+    grids = [ranges.magnitudes(column) for column in schema.columns]
+    (low, high), (first, last) = ((grid.edges[grid.bins * 3 // 4 + place] for place in (0, 3)) for grid in grids)
+    days = [str(np.datetime64(int(first + part * (last - first)), "D")) for part in (0.02, 0.9)]
+    # All numbers lie where the tallies claim them to be, but in other parts of that range: the lowest and the highest.
+    low_end = pd.DataFrame({"x": np.geomspace(low * 1.01, low * 1.2, 5000), "d": days[0]})
+    high_end = pd.DataFrame({"x": np.linspace(0.9, 0.99, 5000) * high, "d": days[1]})
+    results = [tw.discover(frame, schema, ledger=tw.Ledger(100.0, 1e-2)) for frame in (low_end, high_end)]
     assert results[0].schema == results[1].schema
+    assert high / low <= 10  # so the closer looks were made
+    assert results[0].schema["x"].max < high
 
 
 def test_a_frequent_number_beyond_what_a_schema_can_hold_does_not_lose_the_budget():
@@ -257,3 +263,26 @@ def test_one_cell_that_does_not_fit_a_declaration_refuses_nothing():
     column = Column(name="x", kind="integer", min=0, max=9, nullable=True)
     schema = tw.discover(pd.DataFrame({"x": cells}), Schema((column,), rows=201), ledger=tw.Ledger(1.0)).schema
     assert tw.encode(schema, pd.DataFrame({"x": cells}))["x:state"].tolist() == [1] * 201
+
+
+def test_a_frequent_level_of_the_name_other_is_the_level_of_all_others():
+    cells = ["other"] * 20_000 + ["b"] * 20_000 + [f"v{i}" for i in range(10_000)]
+    schema = tw.discover(pd.DataFrame({"x": cells}), ledger=tw.Ledger(1.0)).schema
+    assert (schema["x"].levels, schema["x"].other) == (("b",), "other")
+    assert np.bincount(tw.encode(schema, pd.DataFrame({"x": cells}))["x"]).tolist() == [20_000, 30_000]
+
+
+def test_a_frequent_number_beyond_whole_numbers_comes_back_as_it_is():
+    numbers = np.where(np.arange(40_000) % 4, np.arange(40_000) % 50, 9.96921e36)
+    schema = tw.discover(pd.DataFrame({"x": numbers}), ledger=tw.Ledger(1.0)).schema
+    twin = tw.decode(schema, tw.encode(schema, pd.DataFrame({"x": numbers})))["x"].to_numpy()
+    assert ((twin == 9.96921e36) == (numbers == 9.96921e36)).all()
+    assert twin[numbers < 100].max() <= 100
+
+
+def test_times_with_offsets_are_found_without_a_zone():
+    cells = [f"2015-{1 + i % 12:02d}-{1 + i % 28:02d}T{i % 24:02d}:30:00+0200" for i in range(40_000)]
+    column = Column(name="d", kind="datetime", format="%Y-%m-%dT%H:%M:%S%z", resolution="minute")
+    found = tw.discover(pd.DataFrame({"d": cells}), Schema((column,)), ledger=tw.Ledger(1.0)).schema["d"]
+    assert (found.kind, found.zone) == ("datetime", "UTC")
+    assert found.min.year >= 2010

@@ -1,14 +1,19 @@
 """What a PrivateTable shows: columns and types."""
 
 import copy
+import datetime
+import decimal
 import pickle
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from table_files import CANARY, PEOPLE, from_bytes
 
+from twinify_lite.encode import encode
 from twinify_lite.errors import TableError
+from twinify_lite.schema import Column, Schema
 from twinify_lite.table import CsvStyle, PrivateTable
 
 
@@ -77,3 +82,51 @@ def test_columns_types_and_style_are_public(tmp_path):
     text = from_bytes(tmp_path, "a;b\n1,5;2\n", decimal=",")
     assert text.types == {"a": "text", "b": "text"}
     assert text.style == CsvStyle(";", ",", "utf-8")
+
+
+def test_a_table_whose_texts_are_none_is_refused_without_them():
+    texts = pa.Array.from_buffers(pa.string(), 2, pa.array([b"fine", CANARY.encode() + b"\xff"]).buffers())
+    for use in (PrivateTable, lambda table: encode(Schema((Column(name="x", kind="identifier"),)), table)):
+        with pytest.raises(TableError, match="not UTF-8") as refused:
+            use(pa.table({"x": texts}))
+        assert CANARY not in repr(refused.value)
+        assert refused.value.__context__ is None
+
+
+class Broken:
+    def __str__(self):
+        raise RuntimeError(CANARY)
+
+
+class BrokenZone(datetime.tzinfo):
+    def utcoffset(self, when):
+        raise RuntimeError(CANARY)
+
+
+ODD = [
+    decimal.Decimal("sNaN"),
+    pd.Series(np.array([2**60], "datetime64[s]")).iloc[0],
+    Broken(),
+    datetime.datetime(2020, 1, 1, tzinfo=BrokenZone()),
+    [1, [2, 3]],
+    np.array([1.0, np.nan]),
+]
+ORDINARY = {
+    "times": datetime.datetime(2020, 1, 1),
+    "instants": datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+    "numbers": 3,
+    "decimals": decimal.Decimal("1.5"),
+    "texts": "a",
+}
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("ordinary", ORDINARY)
+def test_one_odd_object_changes_no_other_cell_and_refuses_no_table(ordinary, odd):
+    cells = [ORDINARY[ordinary]] * 40
+    alone = PrivateTable(pd.DataFrame({"x": pd.Series(cells, dtype=object)})).reveal()["x"]
+    column = pd.Series([*cells, None], dtype=object)
+    column.iat[40] = odd
+    together = PrivateTable(pd.DataFrame({"x": column})).reveal()["x"]
+    assert together.type == alone.type
+    assert together.slice(0, 40).to_pylist() == alone.to_pylist()

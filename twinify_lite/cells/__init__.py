@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from twinify_lite.cells.moments import TICK, moment, moments, ticks, written
 from twinify_lite.cells.numerals import fixed
-from twinify_lite.cells.parsing import attempt, flags, integers, is_readable, is_text, numbers, only, plain, texts
+from twinify_lite.cells.parsing import attempt, flags, integers, is_text, numbers, only, plain, texts
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Cell, Column
 from twinify_lite.schema.guess_votes import LEAST
@@ -80,11 +80,6 @@ def read(column: Column, array: pa.ChunkedArray | pa.Array, *, decimal: str = ".
     most cells that say something are so, and at least three, the declaration is wrong and a `SchemaError` names the
     column.
     """
-    if not is_readable(array.type):
-        raise SchemaError(
-            f"Column {column.name!r} holds cells of type {array.type}, which are neither numbers, texts nor times. "
-            'Leave the column out, by kind = "identifier", or split it before.'
-        )
     blocks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     blocks = [plain(block) for block in blocks] or [pa.array([], pa.string())]
     parts = [parse(column, block, decimal=decimal) for block in blocks]
@@ -218,7 +213,10 @@ def _equals(column: Column, special: Cell, array: pa.Array, value: np.ndarray, m
     number = number_of(column, special)
     same = np.zeros(len(value), bool)
     if number is not None:
-        same = ~missing & (value == stored(column, np.array([number]))[0])
+        kept = stored(column, np.array([number]))[0]
+        same = ~missing & (value == kept)
+        if pa.types.is_floating(array.type):  # a number that no whole number is
+            same |= flags(pc.equal(array.cast(pa.float64()), float(kept)))
     if pa.types.is_string(array.type) and (number is None or isinstance(special, str)):
         same |= flags(pc.equal(array, str(special)))
     return same
@@ -262,19 +260,26 @@ def _synonyms(text: pa.Array) -> pa.Array:
 
 def _write_ranged(column: Column, cells: Cells, decimal: str) -> pa.Array:
     value = rounded(column, cells.value) if column.kind == "number" else cells.value.copy()
+    to = arrow_type(column)
+    if pa.types.is_floating(to):
+        value = value.astype(np.float64)
     as_text, words = _is_written_as_text(column), []
     for place, special in enumerate(column.special or (), start=1):
         number = number_of(column, special)
         if as_text and not isinstance(special, datetime.date):
             words.append((cells.state == place, str(special)))
         else:
-            value[cells.state == place] = number
-    to = arrow_type(column)
+            value[cells.state == place] = _nearest(number, value.dtype)
     is_words = is_text(to) or pa.types.is_dictionary(to)
     array = _typed(column, value, cells.state == MISSING, pa.string() if as_text else to, decimal)
     for where, word in words:
         array = pc.if_else(pa.array(where), word, array)
     return array.cast(to) if as_text and is_words else array
+
+
+def _nearest(number: int | float, kind: np.dtype) -> int | float:
+    """The number, or the nearest that 64 bits hold where it is to be whole."""
+    return number if kind.kind == "f" else min(max(int(number), -(2**63)), 2**63 - 1)
 
 
 def _is_written_as_text(column: Column) -> bool:

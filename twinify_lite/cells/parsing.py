@@ -25,15 +25,6 @@ def is_text(arrow: pa.DataType) -> bool:
     return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
 
 
-def is_readable(arrow: pa.DataType) -> bool:
-    """Whether cells of this type are numbers, texts, truths or times: not lists, records or bytes."""
-    if pa.types.is_dictionary(arrow):
-        return is_readable(arrow.value_type)
-    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
-    moments = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_time)
-    return is_text(arrow) or any(test(arrow) for test in (*known, *moments))
-
-
 def plain(array: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One contiguous array without a dictionary; text as `string`; null for what is not a finite number."""
     if isinstance(array, pa.ChunkedArray):

@@ -43,8 +43,8 @@ GUESSED = (
     "kinds, decimals, resolutions, zones, date formats and spellings of true and false, guessed from the cells by "
     "votes with thresholds, some as low as three cells; one row counts where a vote stands at its threshold"
 )
-TYPES = "the types of the table's columns"
-STYLE = "the separator of the file, guessed from its first rows"
+TYPES = "the types of the table's columns, which for a DataFrame may tell that whole numbers have missing cells"
+STYLE = "the separator of the file, guessed from its first rows, and that all of its rows can be read"
 ACCEPTED = "what was read from the data without privacy, and accepted by the user, of the columns"
 FIT = "that most cells fit what the schema declares of them"
 #: The share of a ledger's epsilon that discovery takes when all is open.

@@ -13,6 +13,8 @@ from twinify_lite.schema import Column
 
 # So many frequent numbers on one side of zero are no codes.
 _MANY = 4
+# So many of the most frequent numbers are tried as the start of a range.
+_STARTS = 16
 
 
 class Bounds(NamedTuple):
@@ -35,7 +37,7 @@ def bounds(look: Look) -> Bounds | None:
         return None
     start = look.range or _heaviest(look)
     apart = [] if column.special is not None else _apart(column, start, frequent)
-    near = [number for number in frequent if number not in apart]
+    near = list(set(frequent).difference(apart))
     near += [cells.number_of(column, heap) for heap in column.heaps or ()]
     found = (min([start[0], *near]), max([start[1], *near]))
     if column.scale == "log":
@@ -58,13 +60,13 @@ def _between(column: Column, found: tuple[float, float], low: float | None, high
 
 def _heaviest(look: Look) -> tuple[float, float]:
     """Where the range begins if all that was found are single numbers: among those that have most votes together."""
+    frequent = look.frequent_numbers
 
-    def votes(number: float) -> float:
-        apart = _apart(look.column, (number, number), look.frequent_numbers)
-        return sum(look.frequent[near] for near in look.frequent_numbers if near not in apart)
+    def lost(number: float) -> float:
+        return sum(look.frequent[apart] for apart in _apart(look.column, (number, number), frequent))
 
-    numbers = [number for number in look.frequent_numbers if number != 0] or [0.0]
-    heaviest = max(numbers, key=votes)
+    # Codes are few: among the most frequent numbers there is one that is none.
+    heaviest = min([number for number in frequent if number != 0][:_STARTS] or [0.0], key=lost)
     return heaviest, heaviest
 
 
@@ -76,8 +78,8 @@ def _apart(column: Column, start: tuple[float, float], frequent: list[float]) ->
     low, high = start
     apart = list(frequent)
     codes = _codes_by_sign(frequent)
-    while near := [number for number in apart if _is_near(column, number, low, high, codes)]:
-        low, high = min([low, *near]), max([high, *near])
+    while near := {number for number in apart if _is_near(column, number, low, high, codes)}:
+        low, high = min(low, *near), max(high, *near)
         apart = [number for number in apart if number not in near]
     return apart
 

@@ -36,10 +36,10 @@ def _complete_levelled(look: Look) -> Column:
     column = look.column
     if "levels" not in column.open:
         return column.replace(nullable=_nullable(look))
-    levels = tuple(sorted(set(look.frequent) - {column.other}))
+    other = column.other or OTHER
+    levels = tuple(sorted(set(look.frequent) - {other}))
     if not levels:
         return _left_out(column)
-    other = column.other or (None if OTHER in levels else OTHER)
     return column.replace(levels=levels, other=other, nullable=_nullable(look))
 
 
@@ -51,8 +51,9 @@ def _complete_ranged(look: Look) -> Column:
     if column.special is None:
         changes["special"] = (*look.frequent_texts, *(_cell(column, number) for number in found.apart))
     if column.heaps is None:
+        apart = set(found.apart)
         inside = sorted(number for number in look.frequent_numbers if found.low <= number <= found.high)
-        changes["heaps"] = tuple(_cell(column, number) for number in inside if number not in found.apart)
+        changes["heaps"] = tuple(_cell(column, number) for number in inside if number not in apart)
     if look.is_skewed and 0 < 100 * found.low <= found.high:
         changes["scale"] = "log"
     return _if_sound(column, changes)

@@ -102,8 +102,6 @@ def decode(
 def _rows(schema: Schema, table: object) -> tuple[pa.Table, str]:
     """The rows of `table`, and the decimal mark of its texts."""
     style = schema.style or CsvStyle()
-    if isinstance(table, pa.Table):
-        return table, style.decimal
     is_file = isinstance(table, str | os.PathLike)
     private = read_table(table, **{"decimal": style.decimal, "encoding": style.encoding} if is_file else {})
     return private.reveal(), (private.style or style).decimal

@@ -12,6 +12,8 @@ from twinify_lite.schema.guess import has_decimal_commas
 from twinify_lite.table import PrivateTable
 from twinify_lite.table.columns import is_number
 
+_HEADLESS = "Some column names are numbers: if the file has no header, add one."
+
 
 def notes(table: PrivateTable, schema: Schema) -> list[str]:
     """One sentence for each thing that `schema`, a draft for `table`, may have got wrong, with its fix.
@@ -21,7 +23,8 @@ def notes(table: PrivateTable, schema: Schema) -> list[str]:
     if len(table.columns) > 1 and all(map(is_number, table.columns)):
         # Then the names may be the cells of a row, so that no other note may name a column.
         return ["All column names are numbers: if the file has no header, add one."]
-    return [*_decimal_commas(table, schema), *_ordered(table, schema), *_many_levels(table, schema)]
+    doubts = [_HEADLESS] if any(map(is_number, table.columns)) and table.style is not None else []
+    return [*doubts, *_decimal_commas(table, schema), *_ordered(table, schema), *_many_levels(table, schema)]
 
 
 def _decimal_commas(table: PrivateTable, schema: Schema) -> Iterator[str]:

@@ -46,7 +46,7 @@ def settle(column: Column) -> dict[str, Any]:
 
 def implied(column: Column, key: str) -> Any:
     """The value that `key` of `column` has where it is left out."""
-    return _implied(column.kind, key, {bound: getattr(column, bound) for bound in ("min", "max")})
+    return _implied(column.kind, key, {other: getattr(column, other) for other in ("min", "max", "format")})
 
 
 def plain(value: Any) -> Any:
@@ -80,6 +80,8 @@ def zone_info(zone: object) -> datetime.tzinfo | None:
 def _implied(kind: object, key: str, values: dict[str, Any]) -> Any:
     if key in ("special", "heaps") and key in keys_of(kind):
         return None if values["min"] is None or values["max"] is None else ()
+    if key == "zone" and kind == "datetime" and "%z" in str(values["format"]):
+        return "UTC"  # cells with an offset are instants
     return _IMPLIED.get((str(kind), key), DEFAULTS[key])
 
 

@@ -42,13 +42,13 @@ def name_problems(names: Sequence[str]) -> list[str]:
         which = f"Column {blank[0]} of {len(names)} has" if len(blank) == 1 else f"Columns {_listed(blank)} have"
         problems.append(f"{which} no name. {fix}.")
     twice = [name for name, times in Counter(names).items() if times > 1 and name.strip()]
-    # A name that is a number hints at a file without a header, whose "names" are the cells of its first row.
-    headless = any(map(is_number, names))
     for name in twice[:10]:
+        # By their places: in a file without a header, the "names" are the cells of its first row.
         places = _listed([number for number, other in enumerate(names, 1) if other == name])
-        called = "the same" if headless else repr(name)
-        hint = " If the first line is a row and not a header, put a header above it." if headless else ""
-        problems.append(f"Columns {places} have {called} as their name. Rename all but one.{hint}")
+        problems.append(
+            f"Columns {places} have the same name. Rename all but one; if the first line is a row and not a header, "
+            "put a header above it."
+        )
     return problems
 
 

@@ -9,7 +9,8 @@ import json
 import math
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ from twinify_lite.table.guard import guarded
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
+
 
 def is_frame(source: object) -> bool:
     """Whether `source` is a pandas DataFrame."""
@@ -31,6 +34,8 @@ def is_frame(source: object) -> bool:
 def as_arrow(rows: pa.Table | pd.DataFrame, name: str) -> pa.Table:
     """An Arrow table of `rows`, which errors call `name`."""
     if isinstance(rows, pa.Table):
+        # Offsets can point nowhere, and texts need not be texts, until Arrow is asked.
+        guarded(lambda: rows.validate(full=True), f"{name} is damaged or has texts that are not UTF-8. Write it anew.")
         return rows
     if not is_frame(rows):
         raise TableError(f"{name} must be a path, a pandas DataFrame or a pyarrow Table, not a {type(rows).__name__}.")
@@ -67,11 +72,11 @@ def _objects(series: pd.Series) -> pa.Array:
     Arrow would find one type for all cells, with the digits of the longest number and the zone of the first time: then
     one cell would change how the others are read.
     """
-    present = series[~series.isna()]
+    present = [cell for cell in series if not _is_missing(cell)]
     seen = collections.Counter(map(_kind, present))
     for kind, arrow in _TYPES.items() if len(present) >= LEAST else ():
         if nearly_all(seen[kind] + seen[_NARROWER.get(kind, "")], len(present)):
-            return pa.array([_as(kind, cell) for cell in series], arrow, from_pandas=True)
+            return pa.array([_if_it_can(_as, kind, cell) for cell in series], arrow, from_pandas=True)
     return _texts(series)
 
 
@@ -118,11 +123,26 @@ def _as(kind: str, cell: object) -> object:
     return cell if own == kind != "nested" else None
 
 
-def _in_microseconds(cell: datetime.datetime) -> datetime.datetime | None:
+def _in_microseconds(cell: datetime.datetime) -> datetime.datetime:
+    cell.utcoffset()  # a zone that cannot say it raises here, and not when all cells become an array
+    return cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
+
+
+def _if_it_can(make: Callable[..., T], *arguments: Any) -> T | None:
+    """What `make` makes, None if it cannot: a year that Python does not know, an object whose own methods fail.
+
+    One such cell is missing, and refuses no table.
+    """
     try:
-        return cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
-    except ValueError:  # a year that Python does not know
+        return make(*arguments)
+    except Exception:
         return None
+
+
+def _is_missing(cell: object) -> bool:
+    """Whether pandas finds the cell missing. What it cannot judge, such as a signalling NaN, is missing too."""
+    judged = _if_it_can(sys.modules["pandas"].isna, cell)
+    return judged is None or (isinstance(judged, bool | np.bool_) and bool(judged))
 
 
 def _spelled(series: pd.Series) -> pa.Array:
@@ -135,7 +155,7 @@ def _spelled(series: pd.Series) -> pa.Array:
 
 
 def _texts(series: pd.Series) -> pa.Array:
-    return pa.array([_text(cell) for cell in series], pa.string(), mask=series.isna().to_numpy(dtype=bool))
+    return pa.array([None if _is_missing(cell) else _if_it_can(_text, cell) for cell in series], pa.string())
 
 
 def _text(cell: object) -> str:
