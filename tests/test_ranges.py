@@ -53,6 +53,21 @@ def test_bins_that_are_clear_only_together_are_found():
     assert ranges.hull(grid, noisy, 20, clear=4.0) is None
 
 
+def test_runs_are_found_on_both_sides_and_a_faint_side_by_the_magnitudes_of_the_other():
+    grid = ranges.magnitudes(NUMBER)
+    noisy = counts(grid, [15, 30, 70] * 100 + [-15, -30, -70] * 25)
+    assert ranges.hull(grid, noisy, 10, clear=5.0) == (-100.0, 100.0)
+    assert ranges.hull(grid, noisy, 25, clear=5.0) == (10.0, 100.0)
+
+
+def test_zero_belongs_to_a_range_beside_it_and_to_no_other_side():
+    grid = ranges.magnitudes(INTEGER)
+    near, far = ([0] * 90 + [number] * 1000 for number in (1, 300))
+    assert ranges.hull(grid, counts(grid, near), 10, clear=5.0) == (0.0, 1.0)
+    assert ranges.hull(grid, counts(grid, far), 10, clear=5.0) == (200.0, 500.0)
+    assert ranges.hull(grid, counts(grid, [0] * 900), 10, clear=5.0) is None
+
+
 def test_a_narrow_range_far_from_zero_is_looked_at_twice():
     years = np.random.default_rng(0).integers(1940, 2021, 5000)
     grid = ranges.magnitudes(INTEGER)

@@ -28,7 +28,7 @@ PARTS = 16
 # Beyond a range that is clear, so many standard deviations are enough, by the number of bins that are looked at.
 _FAINT = np.array([2.5, 3.0, 3.0, *(4.0,) * 9])
 # On the other side of zero, at the same magnitudes.
-_MIRRORED = 3.5
+_MIRRORED = 4.0
 # Stands for the noise where there is none.
 _NONE = 1e-6
 # The outer parts of a range may be cut off where their sum is below the first, and what is left is above the second.
@@ -49,11 +49,6 @@ class Grid:
     def bins(self) -> int:
         """How many."""
         return len(self.edges) - 1
-
-    @property
-    def sides(self) -> list[slice]:
-        """The bins below zero and above it, if zero has one of its own; else all of them."""
-        return [slice(0, self.bins)] if self.zero is None else [slice(0, self.zero), slice(self.zero + 1, self.bins)]
 
     def place(self, values: np.ndarray) -> np.ndarray:
         """The bin of each value. Positive values belong to the bin below an edge, negative ones to the one above."""
@@ -85,20 +80,26 @@ def hull(grid: Grid, noisy: np.ndarray, noise: float, *, clear: float) -> tuple[
     `noisy` are counts with noise of standard deviation `noise`. A run of bins is clear if its sum exceeds `clear`
     standard deviations: numbers that spread over many magnitudes fill no single bin clearly.
     """
-    scores = [noisy[side] / max(noise, _NONE) for side in grid.sides]
-    sides = [_filled(side, clear) for side in scores]
-    if grid.zero is not None:
-        sides = [sides[0] or _mirrored(scores[0], sides[1]), sides[1] or _mirrored(scores[1], sides[0])]
-    places = [side.start + place for side, filled in zip(grid.sides, sides, strict=True) if filled for place in filled]
-    return (float(grid.edges[min(places)]), float(grid.edges[max(places)])) if places else None
+    scores = noisy / max(noise, _NONE)
+    if grid.zero is None:
+        filled = _filled(scores, clear)
+        return None if filled is None else (float(grid.edges[filled[0]]), float(grid.edges[filled[1]]))
+    below, above = scores[: grid.zero + 1][::-1], scores[grid.zero :]  # outwards, zero's own bin first
+    left, right = (_filled(side, clear, beyond=1) for side in (below, above))
+    left, right = left or _mirrored(below, right), right or _mirrored(above, left)
+    ends = [-grid.edges[grid.zero + place] for place in left or ()] + [grid.edges[grid.zero + p] for p in right or ()]
+    return (float(min(ends)) + 0.0, float(max(ends)) + 0.0) if ends else None
 
 
-def _filled(scores: np.ndarray, clear: float) -> tuple[int, int] | None:
-    """From where to where the clear runs reach, with their faint neighbours. Scores are counts over their noise."""
-    runs = _runs(scores, clear)
+def _filled(scores: np.ndarray, clear: float, *, beyond: int = 0) -> tuple[int, int] | None:
+    """From where to where the clear runs reach, with their faint neighbours. Scores are counts over their noise.
+
+    Runs are looked for `beyond` the first bins; those may be faint neighbours.
+    """
+    runs = _runs(scores[beyond:], clear)
     if not runs:
         return None
-    low, high = min(start for start, _ in runs), max(stop for _, stop in runs)
+    low, high = beyond + min(start for start, _ in runs), beyond + max(stop for _, stop in runs)
     return low - _faint(scores[:low][::-1]), high + _faint(scores[high:])
 
 
@@ -107,7 +108,7 @@ def _runs(scores: np.ndarray, clear: float) -> list[tuple[int, int]]:
     if not len(scores):
         return []
     sums = np.concatenate([[0.0], np.cumsum(scores)])
-    lengths = np.maximum(np.arange(len(sums)) - np.arange(len(sums))[:, None], 0)
+    lengths = np.arange(len(sums)) - np.arange(len(sums))[:, None]
     clearness = np.where(lengths > 0, (sums - sums[:, None]) / np.sqrt(np.maximum(lengths, 1)), -np.inf)
     start, stop = np.unravel_index(int(np.argmax(clearness)), clearness.shape)
     if clearness[start, stop] <= clear:
@@ -131,8 +132,8 @@ def _mirrored(scores: np.ndarray, other: tuple[int, int] | None) -> tuple[int, i
     """The magnitudes that are filled on the other side of zero, if they are not empty together on this one."""
     if other is None:
         return None
-    start, stop = len(scores) - other[1], len(scores) - other[0]
-    return (start, stop) if scores[start:stop].sum() > _MIRRORED * math.sqrt(stop - start) else None
+    same = scores[max(1, other[0]) : other[1]]  # without zero, which is on both sides
+    return other if same.sum() > _MIRRORED * math.sqrt(len(same)) else None
 
 
 def is_skewed(grid: Grid, noisy: np.ndarray, low: float, high: float) -> bool:

@@ -72,7 +72,7 @@ def _objects(series: pd.Series) -> pa.Array:
     Arrow would find one type for all cells, with the digits of the longest number and the zone of the first time: then
     one cell would change how the others are read.
     """
-    present = [cell for cell in series if not _is_missing(cell)]
+    present = [cell for cell, is_missing in zip(series, _missing(series), strict=True) if not is_missing]
     seen = collections.Counter(map(_kind, present))
     for kind, arrow in _TYPES.items() if len(present) >= LEAST else ():
         if nearly_all(seen[kind] + seen[_NARROWER.get(kind, "")], len(present)):
@@ -139,10 +139,15 @@ def _if_it_can(make: Callable[..., T], *arguments: Any) -> T | None:
         return None
 
 
-def _is_missing(cell: object) -> bool:
-    """Whether pandas finds the cell missing. What it cannot judge, such as a signalling NaN, is missing too."""
-    judged = _if_it_can(sys.modules["pandas"].isna, cell)
-    return judged is None or (isinstance(judged, bool | np.bool_) and bool(judged))
+def _missing(series: pd.Series) -> np.ndarray:
+    """Which cells pandas finds missing. What it cannot judge, such as a signalling NaN, is missing too."""
+    judged = _if_it_can(series.isna)
+    if judged is not None:
+        return judged.to_numpy(dtype=bool)
+    if len(series) == 1:
+        return np.array([True])
+    middle = len(series) // 2
+    return np.concatenate([_missing(series.iloc[:middle]), _missing(series.iloc[middle:])])
 
 
 def _spelled(series: pd.Series) -> pa.Array:
@@ -155,7 +160,7 @@ def _spelled(series: pd.Series) -> pa.Array:
 
 
 def _texts(series: pd.Series) -> pa.Array:
-    return pa.array([None if _is_missing(cell) else _if_it_can(_text, cell) for cell in series], pa.string())
+    return pa.array([_if_it_can(_text, cell) for cell in series], pa.string(), mask=_missing(series))
 
 
 def _text(cell: object) -> str:
