@@ -34,8 +34,6 @@ def is_frame(source: object) -> bool:
 def as_arrow(rows: pa.Table | pd.DataFrame, name: str) -> pa.Table:
     """An Arrow table of `rows`, which errors call `name`."""
     if isinstance(rows, pa.Table):
-        # Offsets can point nowhere, and texts need not be texts, until Arrow is asked.
-        guarded(lambda: rows.validate(full=True), f"{name} is damaged or has texts that are not UTF-8. Write it anew.")
         return rows
     if not is_frame(rows):
         raise TableError(f"{name} must be a path, a pandas DataFrame or a pyarrow Table, not a {type(rows).__name__}.")

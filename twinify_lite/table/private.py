@@ -11,6 +11,7 @@ from twinify_lite.errors import TableError
 from twinify_lite.table.columns import check_columns
 from twinify_lite.table.csv_style import CsvStyle
 from twinify_lite.table.frames import as_arrow, without_pandas_index
+from twinify_lite.table.guard import guarded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,10 @@ class PrivateTable:
     def __init__(self, rows: pa.Table | pd.DataFrame, *, style: CsvStyle | None = None, name: str = "The table"):
         table = without_pandas_index(as_arrow(rows, name))
         check_columns(table.schema, name)
+        if style is None:
+            # Offsets can point nowhere and texts be none until Arrow is asked. A CSV file is checked as it is read.
+            problem = f"{name} is damaged or has texts that are not UTF-8. Write it anew."
+            guarded(lambda: table.validate(full=True), problem)
         if table.num_rows == 0:
             raise TableError(f"{name} has no rows. Give a table with at least one row.")
         self._schema = table.schema
