@@ -106,8 +106,10 @@ def test_objects_that_cannot_be_written_as_text_are_refused_without_their_words(
             raise ValueError("CANARY")
 
     with pytest.raises(TableError, match="column 'a' holds objects") as caught:
-        read_table(pd.DataFrame({"a": [Silent(), Silent()]}))
+        read_table(pd.DataFrame({"a": [Silent(), Silent(), Silent()]}))
     assert caught.value.__context__ is None
+    few = read_table(pd.DataFrame({"a": [Silent(), "a", "b", None]})).reveal()["a"]
+    assert few.to_pylist() == [None, "a", "b", None]
 
 
 def test_sparse_objects_are_typed_by_nearly_all_of_them():
@@ -173,7 +175,7 @@ def test_cells_that_arrow_has_no_type_for_become_text(cells, expected):
     [
         (pd.DataFrame({1: ["a"]}), r"frame\.columns\.map\(str\)"),
         (pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])), "not text"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "Columns 1 and 2 have 'a'"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "Columns 1 and 2 have the same name"),
         (pd.DataFrame({" ": [1]}), "Column 1 of 1 has no name"),
         (pd.DataFrame({"a": [[1], [2], [3]]}), "'a' is of type list"),
         (pd.DataFrame({"a": [b"x", b"y", b"z"]}), "'a' is of type binary"),

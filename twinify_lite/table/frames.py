@@ -158,7 +158,12 @@ def _spelled(series: pd.Series) -> pa.Array:
 
 
 def _texts(series: pd.Series) -> pa.Array:
-    return pa.array([_if_it_can(_text, cell) for cell in series], pa.string(), mask=_missing(series))
+    """The cells as texts; one that cannot be written is missing, and a column of such cells is refused."""
+    texts, present = [_if_it_can(_text, cell) for cell in series], ~_missing(series)
+    lost = sum(text is None and is_present for text, is_present in zip(texts, present, strict=True))
+    if present.sum() >= LEAST and nearly_all(lost, int(present.sum())):
+        raise ValueError("These objects have no text.")
+    return pa.array(texts, pa.string(), mask=~present)
 
 
 def _text(cell: object) -> str:
