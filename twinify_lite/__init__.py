@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 _EXPORTS = {
     "ApproximateDP": "twinify_lite.accountant",
+    "ArtifactError": "twinify_lite.errors",
     "BudgetExceeded": "twinify_lite.errors",
     "Column": "twinify_lite.schema",
     "DPSVI": "twinify_lite.dpsvi",
@@ -30,11 +31,15 @@ _EXPORTS = {
     "Schema": "twinify_lite.schema",
     "SchemaError": "twinify_lite.errors",
     "TableError": "twinify_lite.errors",
+    "Twin": "twinify_lite.twin",
     "TwinError": "twinify_lite.errors",
     "approximate_sigma": "twinify_lite.dpsvi",
     "decode": "twinify_lite.encode",
     "discover": "twinify_lite.discover",
+    "dry_run": "twinify_lite.twin",
     "encode": "twinify_lite.encode",
+    "fit": "twinify_lite.twin",
+    "load": "twinify_lite.twin",
     "log_softmax_lookup": "twinify_lite.dpsvi",
     "read_table": "twinify_lite.table",
     "subsample_batchify_data": "twinify_lite.dpsvi",
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from twinify_lite.dpsvi import subsample_batchify_data as subsample_batchify_data
     from twinify_lite.encode import decode as decode
     from twinify_lite.encode import encode as encode
+    from twinify_lite.errors import ArtifactError as ArtifactError
     from twinify_lite.errors import BudgetExceeded as BudgetExceeded
     from twinify_lite.errors import ModelError as ModelError
     from twinify_lite.errors import SchemaError as SchemaError
@@ -69,6 +75,10 @@ if TYPE_CHECKING:
     from twinify_lite.table import PrivateTable as PrivateTable
     from twinify_lite.table import read_table as read_table
     from twinify_lite.table import write_table as write_table
+    from twinify_lite.twin import Twin as Twin
+    from twinify_lite.twin import dry_run as dry_run
+    from twinify_lite.twin import fit as fit
+    from twinify_lite.twin import load as load
 
 
 class _Package(ModuleType):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -149,6 +149,56 @@ class Ledger:
     def without_privacy(cls, *, insecure_seed: int | None = None) -> Ledger:
         """A ledger that pays for `NotPrivate()` mechanisms, for tests and comparisons: its statement says so."""
         return cls(math.inf, insecure_seed=insecure_seed)
+
+    @classmethod
+    def resumed(
+        cls,
+        statement: Mapping[str, Any],
+        *,
+        used: Collection[str],
+        steps: Mapping[str, int],
+        insecure_seed: int | None = None,
+    ) -> Ledger:
+        """The ledger of a run that was interrupted, from its statement: nothing more can be spent in its stages.
+
+        Formal guarantee: the receipts named in `used` have run, and of those in `steps` so many steps, so they cannot
+        run again; every other one runs once, with new keys. Whatever the interrupted run drew beyond that was never
+        shown. What the receipts add up to is computed anew, and may not exceed the statement's epsilon and delta.
+        """
+        try:
+            ledger = cls(float(statement["epsilon"]), statement["delta"], relation=statement["relation"])
+            ledger._insecure_seed = insecure_seed
+            ledger._treated_as_public = [str(what) for what in statement["treated_as_public"]]
+            for entry in statement["stages"]:
+                ledger._restore(entry)
+            epsilon, delta = ledger.spent
+        except (KeyError, TypeError, ValueError):
+            raise ReceiptError("This checkpoint has no sound statement of what was spent. Start a new fit.") from None
+        if epsilon > ledger.epsilon or delta > ledger.delta:
+            raise BudgetExceeded("This checkpoint's receipts exceed its budget. Start a new fit.")
+        for receipt in ledger.receipts:
+            if receipt.what in used:
+                ledger._used.add(id(receipt))
+            if receipt.what in steps:
+                ledger._steps[id(receipt)] = int(steps[receipt.what])
+        return ledger
+
+    def _restore(self, entry: Mapping[str, Any]) -> None:
+        stage = _Stage(delta=entry["delta"] or None, sealed=True)
+        self._stages.append(stage)
+        stage.receipts += [
+            Receipt(
+                what=receipt["what"],
+                mechanism=accountant.mechanism_from_json(dict(receipt["mechanism"])),
+                relation=self.relation,
+                stage=len(self._stages) - 1,
+                epsilon=float(receipt["epsilon"]),
+                delta=receipt["delta"],
+                crosscheck=receipt["crosscheck"],
+                _ledger=self,
+            )
+            for receipt in entry["receipts"]
+        ]
 
     @property
     def is_private(self) -> bool:

@@ -59,6 +59,7 @@ class Statement:
             "composition": "privacy loss distributions within a stage, basic composition between stages",
             "stages": list(self.stages),
             "public": list(self.public),
+            "treated_as_public": list(self.treated_as_public),
             "not_public": list(self.not_public),
             "accountant": accountant.ACCOUNTANT,
             "crosscheck": accountant.CROSSCHECK,

@@ -53,8 +53,13 @@ SHARE = 0.1
 _ROWS = 0.2
 # Of the ledger's delta: for discovery, and of that for showing values that nobody knew.
 _DELTA, _SELECTION = 0.25, 0.4
+# Noise beyond the least, for the accountant's own rounding when several releases take the place of one.
+_SURE = 1.001
 # How the tallies divide the rest: parts of 1 / noise^2.
 _PARTS = {"values": 0.2, "rare values": 0.45, "magnitudes": 0.2, "closer": 0.075, "closest": 0.075}
+
+#: What the releases of discovery are called, but for the row count.
+RELEASES = (*_PARTS, "new values")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,18 +88,28 @@ def discover(
     if not isinstance(ledger, Ledger):
         raise PrivacyParameterError("Discovery is paid for: pass ledger=Ledger(epsilon=..., delta=...).")
     table = read_table(table)
-    declared = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
+    schema = begin(table, Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema)
+    budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
+    if budget.noise and share * ledger.epsilon > ledger.epsilon - ledger.spent[0]:
+        raise BudgetExceeded("Less epsilon is left in this ledger than the share of discovery. Lower `share`.")
+    note_public(table, schema, ledger)
+    rows = count_rows(table, schema, ledger, share=_ROWS * share)
+    return run(table, schema, budget.pay(ledger), rows=rows)
+
+
+def begin(table: PrivateTable, declared: Schema | None) -> Schema:
+    """The declared schema with kinds for all columns of `table`; what cannot go on is refused before anything is paid."""
     schema = fill(declared, table)
     schema.require_public()
     refuse(ambiguous_names(schema))
     _require_fit(schema, declared or {}, table)
-    budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
-    if budget.noise and share * ledger.epsilon > ledger.epsilon - ledger.spent[0]:
-        raise BudgetExceeded("Less epsilon is left in this ledger than the share of discovery. Lower `share`.")
+    return schema
+
+
+def note_public(table: PrivateTable, schema: Schema, ledger: Ledger) -> None:
+    """Have the ledger's statement say what the schema has from the table and nobody paid for."""
     for taken in _taken_from(table, schema):
         ledger.treat_as_public(taken)
-    rows = count_rows(table, schema, ledger, share=_ROWS * share)
-    return run(table, schema, budget.pay(ledger), rows=rows)
 
 
 def _require_fit(schema: Schema, declared: Container[str], table: PrivateTable) -> None:
@@ -149,16 +164,17 @@ class Plan:
     """Which tallies are made and with how much noise: settled before any of them is seen. It holds nothing private."""
 
     noise: Mapping[str, float]
-    delta: float
+    delta: float | None
     selection: float
 
     def pay(self, ledger: Ledger) -> Payment:
-        """Spend all of the plan in one stage with its own delta."""
+        """Spend all of the plan: in one stage with its own delta, or beside others if the plan has none."""
         if not self.noise:
             return {}
         if math.isinf(ledger.epsilon):
             return {what: ledger.spend(NotPrivate(), what) for what in (*self.noise, "new values")}
-        ledger.open_stage(delta=self.delta)
+        if self.delta is not None:
+            ledger.open_stage(delta=self.delta)
         receipts = {what: ledger.spend(Gaussian(noise_multiplier=noise), what) for what, noise in self.noise.items()}
         cost = selection_cost(ledger.relation, self.selection)
         return {**receipts, "new values": ledger.spend(cost, "new values")}
@@ -189,6 +205,26 @@ def plan(schema: Schema, ledger: Ledger, *, share: float) -> Plan:
     # Several Gaussian releases are as private as one whose noise^-2 is the sum of theirs.
     noise = {what: one.noise_multiplier * math.sqrt(whole / _PARTS[what]) for what in needed}
     return Plan(noise=noise, delta=delta, selection=selection)
+
+
+def plan_beside(schema: Schema, ledger: Ledger, *, part: float) -> tuple[Plan, float]:
+    """A plan in one stage with other releases, and the noise multiplier of one Gaussian release that is left for them.
+
+    Discovery takes `part` of the stage (in parts of 1 / noise^2) where all columns are open, less the more is declared.
+    Composed with others, its privacy loss weighs far less than as a stage of its own: twice the noise is a quarter.
+    """
+    needed = _needed(schema)
+    if math.isinf(ledger.epsilon):
+        return Plan(noise=dict.fromkeys(needed, 0.0), delta=None, selection=0.0), 0.0
+    selection = _SELECTION * _DELTA * ledger.delta / (1 if ledger.relation is Relation.ADD_REMOVE else 2)
+    beside = (selection_cost(ledger.relation, selection),) if needed else ()
+    whole = ledger.calibrate(Gaussian(noise_multiplier=1.0), beside=beside).noise_multiplier * _SURE
+    if not needed:
+        return Plan(noise={}, delta=None, selection=selection), whole
+    openness = sum(map(_openness, schema.modelled)) / len(schema.modelled)
+    total = sum(_PARTS[what] for what in needed)
+    noise = {what: whole / math.sqrt(part * openness * _PARTS[what] / total) for what in needed}
+    return Plan(noise=noise, delta=None, selection=selection), whole / math.sqrt(1 - part * openness)
 
 
 def _needed(schema: Schema) -> list[str]:

@@ -1,0 +1,208 @@
+"""The automatic model: noisy counts of single columns and of pairs, and a chain of regressions fitted to them.
+
+    codes -> noisy counts -> levels -> (coarse noisy pairs -> the strongest) -> noisy pairs -> chain
+
+Rows are seen three times at most, through `tables.release`; all that follows is post-processing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twinify_lite.accountant import Gaussian, NotPrivate
+from twinify_lite.auto import rules, tables
+from twinify_lite.auto.choice import groups, strongest
+from twinify_lite.auto.fine import Codes, bins_of, codes, with_heaps
+from twinify_lite.auto.fitted import Chained
+from twinify_lite.auto.levels import Levels, merge
+from twinify_lite.auto.margins import Margins, Pair, combine
+from twinify_lite.auto.rules import Settings
+from twinify_lite.auto.tables import Noisy
+from twinify_lite.checkpoint import Checkpoint
+from twinify_lite.encode import encode
+from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.schema import Schema
+from twinify_lite.table import PrivateTable
+
+__all__ = ["Auto", "Chained"]
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be released and with how much noise, fixed before anything is seen."""
+
+    settings: Settings
+    noise: Mapping[str, float]
+
+    def pay(self, ledger: Ledger) -> dict[str, Receipt]:
+        """Spend for all releases in the ledger's current stage."""
+        if math.isinf(ledger.epsilon):
+            return {what: ledger.spend(NotPrivate(), what) for what in self.noise}
+        return {what: ledger.spend(Gaussian(noise_multiplier=noise), what) for what, noise in self.noise.items()}
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The family of automatic models. `target` is a column that others will want to predict."""
+
+    target: str | None = None
+    name: str = "auto"
+
+    def plan(self, schema: Schema, rows: int, noise_multiplier: float, options: Mapping[str, Any]) -> Plan:
+        """Divide a budget that would pay for one Gaussian release of `noise_multiplier`.
+
+        Several Gaussian releases are as private as one whose noise^-2 is the sum of theirs.
+        """
+        settings = rules.settle(schema, rows, noise_multiplier, target=self.target, options=options)
+        parts = {"single columns": settings.single, "choice of pairs": settings.choice, "pairs": settings.pairs}
+        noise = {what: noise_multiplier / math.sqrt(part) for what, part in parts.items() if part > 0}
+        return Plan(settings=settings, noise=noise)
+
+    def done(self, plan: Plan, kept: Mapping[str, np.ndarray]) -> tuple[set[str], dict[str, int]]:
+        """Which releases a checkpoint holds; none of them runs again. The second is for models that take steps."""
+        return {what for what in plan.noise if f"{what}.0.counts" in kept}, {}
+
+    def fit(
+        self,
+        plan: Plan,
+        schema: Schema,
+        table: PrivateTable,
+        receipts: Mapping[str, Receipt],
+        *,
+        progress: Progress,
+        checkpoint: Checkpoint,
+    ) -> Chained:
+        """Count, choose, count again, and fit the chain. `schema` is complete."""
+        settings, working = plan.settings, with_heaps(schema)
+        kept = Kept(checkpoint)
+        progress("reading", 0, 1)
+        bins = {column.name: bins_of(column, settings.bins) for column in working.modelled}
+        rows = encode(working, table, view="discrete", bins=bins)
+        fine = [codes(column, settings.bins) for column in working.modelled]
+        columns = [rows.pop(column.name) for column in working.modelled]
+        counts = kept.or_made("single columns", lambda: _single(receipts["single columns"], columns, fine))
+        levels = _levels(fine, counts)
+        for number, one in enumerate(levels):
+            columns[number] = one.of_code.astype(np.min_scalar_type(one.size))[columns[number]]
+        single = [_by_level(one, count) for one, count in zip(levels, counts, strict=True)]
+        pairs = self._pairs(settings, schema, receipts, columns, levels, combine(single, {}), progress, kept)
+        del columns, rows
+        return _fitted(settings, schema, levels, single, pairs, progress)
+
+    def _pairs(
+        self,
+        settings: Settings,
+        schema: Schema,
+        receipts: Mapping[str, Receipt],
+        columns: list[np.ndarray],
+        levels: list[Levels],
+        margins: Margins,
+        progress: Progress,
+        kept: Kept,
+    ) -> dict[Pair, Noisy]:
+        if not settings.measured_pairs:
+            return {}
+        names = [column.name for column in schema.modelled]
+        target = names.index(self.target) if self.target in names else None
+        chosen = list(itertools.combinations(range(len(columns)), 2))
+        if "choice of pairs" in receipts:
+            coarse = [groups(one, shares) for one, shares in zip(levels, margins.shares, strict=True)]
+            seen = [group[column] for group, column in zip(coarse, columns, strict=True)]
+            sizes = [int(group.max()) + 1 for group in coarse]
+            looked = kept.or_made(
+                "choice of pairs",
+                lambda: _release(receipts["choice of pairs"], chosen, seen, sizes, None, settings, progress),
+            )
+            chosen = strongest(dict(zip(chosen, looked, strict=True)), coarse, margins, settings.measured_pairs, target)
+        wide = [one.size for one in levels]
+        measured = kept.or_made(
+            "pairs", lambda: _release(receipts["pairs"], chosen, columns, wide, target, settings, progress)
+        )
+        return dict(zip(chosen, measured, strict=True))
+
+
+class Kept:
+    """Releases that are saved as soon as they are made, and not made again."""
+
+    def __init__(self, checkpoint: Checkpoint):
+        self._checkpoint = checkpoint
+        self._arrays = checkpoint.load() or {}
+
+    def or_made(self, what: str, make: Callable[[], list[Noisy]]) -> list[Noisy]:
+        """The release `what`: from the checkpoint, or made now and saved."""
+        if f"{what}.0.counts" not in self._arrays:
+            for number, noisy in enumerate(make()):
+                self._arrays |= noisy.to_parts(f"{what}.{number}")
+            self._checkpoint.save(self._arrays)
+        numbers = itertools.takewhile(lambda n: f"{what}.{n}.counts" in self._arrays, itertools.count())
+        return [Noisy.from_parts(self._arrays, f"{what}.{number}") for number in numbers]
+
+
+def _single(receipt: Receipt, columns: list[np.ndarray], fine: list[Codes]) -> list[Noisy]:
+    counted = (tables.one_way(column, one.size) for column, one in zip(columns, fine, strict=True))
+    return tables.release(receipt, counted, [1.0] * len(columns))
+
+
+def _levels(fine: list[Codes], counts: list[Noisy]) -> list[Levels]:
+    rows = float(np.median([count.counts.sum() for count in counts]))
+    return [merge(one, count.counts, count.noise, max(1.0, rows)) for one, count in zip(fine, counts, strict=True)]
+
+
+def _by_level(levels: Levels, noisy: Noisy) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of levels, and their variances."""
+    counts = np.bincount(levels.of_code, weights=noisy.counts, minlength=levels.size)
+    return counts, noisy.noise**2 * np.bincount(levels.of_code, minlength=levels.size)
+
+
+def _release(
+    receipt: Receipt,
+    pairs: list[Pair],
+    columns: list[np.ndarray],
+    sizes: list[int],
+    target: int | None,
+    settings: Settings,
+    progress: Progress,
+) -> list[Noisy]:
+    def counted() -> Iterator[np.ndarray]:
+        for number, (i, j) in enumerate(pairs):
+            progress("counting", number, len(pairs))
+            yield tables.two_way(columns[i], columns[j], (sizes[i], sizes[j]))
+
+    weights = [settings.target_weight if target in pair else 1.0 for pair in pairs]
+    return tables.release(receipt, counted(), weights)
+
+
+def _fitted(
+    settings: Settings,
+    schema: Schema,
+    levels: list[Levels],
+    single: list[tuple[np.ndarray, np.ndarray]],
+    pairs: dict[Pair, Noisy],
+    progress: Progress,
+) -> Chained:
+    from twinify_lite.auto.chain import fit_chain
+
+    margins = combine(single, pairs)
+    links = fit_chain(
+        margins,
+        pairs,
+        [one.line for one in levels],
+        _order(schema, levels, settings.target),
+        particles=settings.particles,
+        progress=lambda done, total: progress("fitting", done, total),
+    )
+    return Chained(schema, tuple(levels), links, settings.to_json())
+
+
+def _order(schema: Schema, levels: list[Levels], target: str | None) -> list[int]:
+    """Columns with many levels first: those with few are best predicted from all others. The target is last."""
+    names = [column.name for column in schema.modelled]
+    return sorted(range(len(levels)), key=lambda number: (names[number] == target, -levels[number].size))

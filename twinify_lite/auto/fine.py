@@ -1,0 +1,82 @@
+"""Every column as fine codes: steps or narrow bins, likely heaps, special values, levels and missing.
+
+What is made here reads only the schema, which is public or paid for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from twinify_lite.encode import layout
+from twinify_lite.encode.axis import Axis, axis, points
+from twinify_lite.schema import Column, Schema
+
+# A range of so many steps has a code for each, however coarse the others are.
+_STEPS = 256
+# A range of more steps than bins gets codes of its own for so many round numbers: where values heap, it is there.
+_ROUND = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The codes of one column: how many, and `line`, those that lie on a line, in their order there."""
+
+    size: int
+    line: np.ndarray
+
+
+def with_heaps(schema: Schema) -> Schema:
+    """The schema with the ends, zero and round numbers of long ranges among the heaps.
+
+    Values inside a range often heap there. A code of its own costs no privacy and lets the noisy counts decide.
+    """
+    return schema.replace_columns(_with_heaps(column) for column in schema.modelled if column.is_ranged)
+
+
+def _with_heaps(column: Column) -> Column:
+    line = axis(column)
+    if bins_of(column, 1) > 1 or column.kind == "datetime" or line.low == line.high:
+        return column
+    steps = np.union1d(points(column, line, column.heaps or ()), _candidates(line))
+    return column.replace(heaps=tuple(line.values(steps).tolist()))
+
+
+def _candidates(line: Axis) -> np.ndarray:
+    """Zero, both ends and round numbers of an axis, in its steps."""
+    unit = line.unit or 1
+    step = _round_step((line.high - line.low) / unit)
+    first, last = int(np.ceil(line.low / unit / float(step))), int(np.floor(line.high / unit / float(step)))
+    rounds = [float(k * step) * unit for k in range(first, last + 1)]
+    kept = [value for value in (line.low, *rounds, line.high) if line.low <= value <= line.high]
+    return np.unique(np.array(kept) if line.unit is None else np.rint(kept).astype(np.int64))
+
+
+def _round_step(span: float) -> Fraction:
+    """The smallest of 1, 2, 5 times a power of ten that divides `span` into at most `_ROUND` parts."""
+    power = Fraction(10) ** int(np.floor(np.log10(span / _ROUND)))
+    return next(power * k for k in (1, 2, 5, 10, 20) if span / float(power * k) <= _ROUND)
+
+
+def bins_of(column: Column, bins: int) -> int:
+    """How many bins a column gets where a long range has `bins`."""
+    if not column.is_ranged:
+        return bins
+    line = axis(column)
+    return _STEPS if line.unit is not None and line.high - line.low < _STEPS else bins
+
+
+def codes(column: Column, bins: int) -> Codes:
+    """The codes of `column` in the discrete view."""
+    plan = layout(column, bins_of(column, bins))
+    if column.kind == "ordinal":
+        return Codes(plan.size, np.arange(len(column.levels)))
+    if column.is_levelled:
+        return Codes(plan.size, np.arange(0))
+    lows = np.asarray(plan.edges[:-1], float)
+    values = np.concatenate([lows, np.asarray(plan.heaps, float)])
+    # A heap at the first step of a bin comes before the rest of that bin.
+    after = np.concatenate([np.ones(len(lows)), np.zeros(len(plan.heaps))])
+    return Codes(plan.size, np.lexsort((after, values)))

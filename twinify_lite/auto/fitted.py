@@ -1,0 +1,163 @@
+"""What the automatic model leaves behind: the chain, its levels, and rows drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from twinify_lite.auto.chain import Link
+from twinify_lite.auto.fine import bins_of, codes, with_heaps
+from twinify_lite.auto.levels import Levels
+from twinify_lite.encode import decode
+from twinify_lite.errors import ArtifactError
+from twinify_lite.schema import Schema
+
+if TYPE_CHECKING:
+    from twinify_lite.schema.enforcing import Enforcer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Chained:
+    """A fitted chain over the modelled columns of `schema`. All of it is below the privacy boundary."""
+
+    kind: ClassVar[str] = "auto"
+    datasets: ClassVar[int] = 1000
+
+    schema: Schema
+    levels: tuple[Levels, ...]
+    links: tuple[Link, ...]
+    settings: Mapping[str, Any]
+    _samplers: dict[int, Any] = field(default_factory=dict)
+
+    def generate(
+        self, rows: int, *, dataset: int, rng: np.random.Generator, first: int = 0, enforcer: Enforcer | None = None
+    ) -> pa.Table:
+        """`rows` rows of one data set: number 0 of the posterior's mode, every other of a draw from it."""
+        from twinify_lite.auto.drawing import codes_within
+
+        drawn = self._levels(rows, dataset, rng)
+        arrays = {
+            column.name: codes_within(found, levels.of_code, levels.weights, rng)
+            for column, levels, found in zip(self.schema.modelled, self.levels, drawn, strict=True)
+        }
+        working = with_heaps(self.schema)
+        bins = {column.name: bins_of(column, self.settings["bins"]) for column in working.modelled}
+        return decode(working, arrays, view="discrete", bins=bins, rng=rng, rows=rows, first=first, enforcer=enforcer)
+
+    def _levels(self, rows: int, dataset: int, rng: np.random.Generator) -> list[np.ndarray]:
+        import jax
+
+        from twinify_lite.auto import drawing
+
+        if dataset not in self._samplers:
+            lines = [levels.line for levels in self.levels]
+            links = self.links if dataset == 0 else drawing.posterior_draw(self.links, lines, dataset)
+            self._samplers[dataset] = drawing.sampler(links)
+        parts = []
+        for _ in range(0, rows, drawing.BATCH):
+            key = jax.random.key(int(rng.integers(2**63)))
+            parts.append([np.asarray(column) for column in self._samplers[dataset](key)])
+        return [np.concatenate(column)[:rows] for column in zip(*parts, strict=True)]
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts for people."""
+        return {
+            "model": "auto: each column given those before it, fitted to noisy tables",
+            "order": [self.schema.modelled[link.column].name for link in self.links],
+            "pairs": sum(len(link.parents) for link in self.links),
+            "levels": {c.name: levels.size for c, levels in zip(self.schema.modelled, self.levels, strict=True)},
+            "settings": dict(self.settings),
+        }
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, str]]:
+        """JSON, arrays and texts for the artifact."""
+        meta = {
+            "settings": dict(self.settings),
+            "links": [{"column": link.column, "parents": list(link.parents)} for link in self.links],
+        }
+        arrays = {}
+        for number, levels in enumerate(self.levels):
+            arrays[f"level.{number}"] = levels.of_code.astype(np.int32)
+            arrays[f"weight.{number}"] = levels.weights
+            arrays[f"line.{number}"] = levels.line.astype(np.int32)
+        for link in self.links:
+            arrays[f"bias.{link.column}"] = link.bias.astype(np.float32)
+            arrays[f"shares.{link.column}"] = link.shares.astype(np.float32)
+            for parent, effects, spread in zip(link.parents, link.effects, link.spread, strict=True):
+                arrays[f"effects.{link.column}.{parent}"] = effects.astype(np.float32)
+                arrays[f"spread.{link.column}.{parent}"] = spread.astype(np.float32)
+        return meta, arrays, {}
+
+    @classmethod
+    def from_parts(
+        cls,
+        meta: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        texts: Mapping[str, str],
+        schema: Schema,
+        *,
+        model_file: str | None = None,
+        trust_model: bool = False,
+    ) -> Chained:
+        """The inverse of `parts`; what does not fit together is refused."""
+        try:
+            levels = tuple(_levels_from(arrays, number) for number in range(len(schema.modelled)))
+            links = tuple(_link_from(entry, arrays) for entry in meta["links"])
+            settings = dict(meta["settings"])
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise ArtifactError("The twin's model is not whole. Fit the twin again.") from None
+        _require_whole(schema, levels, links, settings.get("bins"))
+        return cls(schema, levels, links, settings)
+
+
+def _levels_from(arrays: Mapping[str, np.ndarray], number: int) -> Levels:
+    return Levels(
+        arrays[f"level.{number}"].astype(np.int64),
+        arrays[f"weight.{number}"].astype(np.float64),
+        arrays[f"line.{number}"].astype(np.int64),
+    )
+
+
+def _link_from(entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Link:
+    column, parents = int(entry["column"]), tuple(map(int, entry["parents"]))
+    return Link(
+        column,
+        parents,
+        arrays[f"bias.{column}"].astype(np.float64),
+        tuple(arrays[f"effects.{column}.{parent}"].astype(np.float64) for parent in parents),
+        tuple(arrays[f"spread.{column}.{parent}"].astype(np.float64) for parent in parents),
+        arrays[f"shares.{column}"].astype(np.float64),
+    )
+
+
+def _require_whole(schema: Schema, levels: Sequence[Levels], links: Sequence[Link], bins: Any) -> None:
+    """Shapes and numbers that drawing rests on: a file may come from anywhere."""
+    sizes = [one.size for one in levels]
+    working = with_heaps(schema)
+    if not (isinstance(bins, int) and 1 <= bins <= 2**16):
+        raise ArtifactError("The twin's model has no number of bins. Fit the twin again.")
+    sound = sorted(link.column for link in links) == list(range(len(levels))) and all(
+        one.of_code.shape == one.weights.shape == (codes(column, bins).size,)
+        and one.line.ndim == 1
+        and set(one.of_code.tolist()) == set(range(one.size))
+        and (one.weights >= 0).all()
+        and np.isfinite(one.weights).all()
+        for column, one in zip(working.modelled, levels, strict=True)
+    )
+    before: set[int] = set()
+    for link in links:
+        sound = (
+            sound
+            and set(link.parents) <= before
+            and link.bias.shape == link.shares.shape == (sizes[link.column],)
+            and all(e.shape == (sizes[p], sizes[link.column]) for p, e in zip(link.parents, link.effects, strict=True))
+            and all(s.shape == (sizes[p], sizes[link.column]) for p, s in zip(link.parents, link.spread, strict=True))
+            and all(np.isfinite(x).all() for x in (link.bias, link.shares, *link.effects, *link.spread))
+        )
+        before.add(link.column)
+    if not sound:
+        raise ArtifactError("The twin's model does not fit its schema. Fit the twin again.")

@@ -1,0 +1,107 @@
+"""What the automatic model does with a budget: rules that read only public things and the noisy row count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from twinify_lite.errors import ModelError
+from twinify_lite.schema import Schema
+
+# Rows over the noise of a pair's cell: below the first nothing can be seen in pairs; at the second they are as fine as
+# the model makes use of, so fewer pairs would not be worth more.
+_BLIND, _SHARP = 10.0, 300.0
+# Of the budget (in parts of 1 / noise^2): for single columns, at least and at most; of the rest, for choosing pairs.
+_SINGLE, _CHOICE = (0.15, 0.5), 0.3
+# The noise of a single column's count should not exceed this share of the rows.
+_FAINT = 0.01
+# Powers of two: bins of a long range, at least and at most.
+_BINS = (4, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All choices of a fit. `single`, `choice` and `pairs` are parts of 1 / noise^2 and sum to 1."""
+
+    columns: int
+    rows: int
+    single: float
+    choice: float
+    pairs: float
+    measured_pairs: int
+    bins: int
+    target: str | None
+    target_weight: float
+    particles: int
+
+    @property
+    def chooses(self) -> bool:
+        """Whether pairs are chosen among all."""
+        return self.choice > 0
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--dry-run` and the artifact."""
+        return asdict(self)
+
+
+def settle(
+    schema: Schema, rows: int, noise_multiplier: float, *, target: str | None, options: Mapping[str, Any]
+) -> Settings:
+    """The settings for a table of about `rows` rows, if all of the budget in one release has `noise_multiplier`."""
+    columns = len(schema.modelled)
+    possible = columns * (columns - 1) // 2
+    single = _single(rows, noise_multiplier, columns)
+    measured = _affordable(rows, noise_multiplier / math.sqrt(max(1e-9, (1 - single) * (1 - _CHOICE))), columns)
+    chooses = 0 < measured < possible and single < 1
+    left = 1 - single
+    settings = Settings(
+        columns=columns,
+        rows=rows,
+        single=single,
+        choice=_CHOICE * left if chooses else 0.0,
+        pairs=(1 - _CHOICE) * left if chooses else left,
+        measured_pairs=0 if single == 1 else min(measured, possible),
+        bins=_bins(rows, noise_multiplier * math.sqrt(columns / single)),
+        target=target,
+        target_weight=2.0 if target is not None else 1.0,
+        particles=16384,
+    )
+    return _overridden(settings, options)
+
+
+def _single(rows: int, noise_multiplier: float, columns: int) -> float:
+    """The part of single columns: a little, more where their own counts are faint, all where pairs cannot be seen."""
+    if columns < 2 or rows / (noise_multiplier * math.sqrt(columns - 1)) < _BLIND:
+        return 1.0
+    return min(_SINGLE[1], max(_SINGLE[0], (noise_multiplier * math.sqrt(columns) / (_FAINT * rows)) ** 2))
+
+
+def _bins(rows: int, noise: float) -> int:
+    """Bins of a long range before any are merged: few enough that rows spread over all of them would show."""
+    return 2 ** min(_BINS[1], max(_BINS[0], int(math.log2(max(1.0, rows / noise / 8)))))
+
+
+def _affordable(rows: int, noise_multiplier: float, columns: int) -> int:
+    """How many pairs can be measured sharply; at least one for every column."""
+    return max(columns - 1, int((rows / noise_multiplier / _SHARP) ** 2))
+
+
+def _overridden(settings: Settings, options: Mapping[str, Any]) -> Settings:
+    known = {field.name for field in fields(settings)} - {"columns", "rows", "choice", "pairs"}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ModelError(
+            f"The automatic model has no setting {', '.join(unknown)}. It has: {', '.join(sorted(known))}."
+        )
+    changed = replace(settings, **{name: type(getattr(settings, name))(value) for name, value in options.items()})
+    if not 0 < changed.single <= 1:
+        raise ModelError("The setting 'single' is a part of the budget: more than 0, at most 1.")
+    left = 1 - changed.single
+    return replace(
+        changed,
+        choice=_CHOICE * left if settings.chooses else 0.0,
+        pairs=(1 - _CHOICE) * left if settings.chooses else left,
+        measured_pairs=changed.measured_pairs if left else 0,
+    )

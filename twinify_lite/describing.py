@@ -1,0 +1,74 @@
+"""A twin in words: one line, a page, and a table for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinify_lite.schema import Column
+    from twinify_lite.twin import Twin
+
+
+def line(twin: Twin) -> str:
+    """`repr`: what matters most."""
+    mark = f"epsilon={float(twin.statement['epsilon']):g}, delta={twin.statement['delta']:g}"
+    columns = len(twin.schema.modelled)
+    return (
+        f"Twin({_model(twin)}, {columns} columns, about {twin.rows} rows, {mark if twin.is_private else 'NOT PRIVATE'})"
+    )
+
+
+def describe(twin: Twin) -> str:
+    """A page: privacy, model and columns, aligned."""
+    facts = _facts(twin)
+    width = max(map(len, facts))
+    lines = [f"{name:<{width}}  {value}" for name, value in facts.items()]
+    rows = [(column.name, column.kind, _range(column)) for column in twin.schema.columns]
+    wide = max(len(name) for name, _, _ in rows)
+    lines += ["", *(f"{name:<{wide}}  {kind:<10}  {what}".rstrip() for name, kind, what in rows), ""]
+    public = twin.statement.get("public", [])
+    lines += ["Public: " + "; ".join(public) + "."] if public else []
+    return "\n".join([*lines, *twin.notes])
+
+
+def html(twin: Twin) -> str:
+    """The facts as a table; every text is escaped."""
+    escaped = [(escape(name), escape(str(value))) for name, value in _facts(twin).items()]
+    cells = "".join(f"<tr><th style='text-align:left'>{name}</th><td>{value}</td></tr>" for name, value in escaped)
+    return f"<table>{cells}</table>"
+
+
+def _facts(twin: Twin) -> dict[str, Any]:
+    statement = twin.statement
+    guarantee = (
+        f"({float(statement['epsilon']):g}, {statement['delta']:g})-DP, {statement['relation']}, one row is one person"
+    )
+    spent = statement["spent"]
+    return {
+        "privacy": guarantee if twin.is_private else f"NOT PRIVATE: {statement['why_not']}",
+        "spent": f"epsilon {float(spent['epsilon']):.4g}, delta {spent['delta']:.3g}, in "
+        f"{sum(len(stage['receipts']) for stage in statement['stages'])} releases",
+        "rows": f"about {twin.rows}",
+        "model": _model(twin),
+        **{name: _short(value) for name, value in twin.fitted.describe().items() if name != "model"},
+    }
+
+
+def _model(twin: Twin) -> str:
+    return str(twin.fitted.describe().get("model", twin.fitted.kind))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _range(column: Column) -> str:
+    missing = ", can be missing" if column.nullable else ""
+    if column.is_ranged:
+        return f"{column.min} to {column.max}{missing}"
+    if column.is_levelled:
+        return f"{len(column.levels)} levels{missing}"
+    return ""

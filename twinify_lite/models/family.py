@@ -1,0 +1,71 @@
+"""A declared model among the families that `fit` knows: it plans, is paid for, says what is done, and fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twinify_lite.accountant import NotPrivate
+from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.models.fitting import Declared
+from twinify_lite.models.fitting import Plan as Steps
+
+_WHAT = "DPSVI"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Steps of DPSVI, whose noise is all that the ledger has left."""
+
+    steps: Steps
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """For `--dry-run`."""
+        return self.steps.settings
+
+    def pay(self, ledger: Ledger) -> dict[str, Receipt]:
+        """Spend for all steps in the ledger's current stage."""
+        private = math.isfinite(ledger.epsilon)
+        return {_WHAT: ledger.spend(ledger.calibrate(self.steps.mechanism) if private else NotPrivate(), _WHAT)}
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """What `fit` asks of a model."""
+
+    declared: Declared
+    target: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The template, file or function."""
+        return self.declared.name
+
+    @property
+    def source(self) -> Any:
+        """Where the model's code comes from."""
+        return self.declared.source
+
+    def plan(self, schema: Any, rows: int, _left: float, options: Mapping[str, Any]) -> Plan:
+        """Steps by public rules."""
+        target = {} if self.target is None else {"target": self.target}
+        return Plan(self.declared.plan(schema, rows, {**target, **options}))
+
+    def done(self, _plan: Plan, kept: Mapping[str, np.ndarray]) -> tuple[set[str], dict[str, int]]:
+        """How many steps a checkpoint holds."""
+        return set(), {_WHAT: int(kept["step"])} if "step" in kept else {}
+
+    def fit(self, plan: Plan, schema: Any, table: Any, receipts: Mapping[str, Receipt], **how: Any) -> Any:
+        """The posterior that DPSVI leaves."""
+        receipt = receipts[_WHAT]
+        steps = (
+            plan.steps.with_mechanism(receipt.mechanism)
+            if not isinstance(receipt.mechanism, NotPrivate)
+            else plan.steps
+        )
+        return self.declared.fit(steps, schema, table, receipt, **how)

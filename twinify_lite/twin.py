@@ -1,0 +1,454 @@
+"""START HERE: `fit` makes a `Twin` of a table, a `Twin` makes synthetic rows, `save` and `load` keep it.
+
+    table -> schema -> noisy row count -> plan -> pay for everything -> discover -> fit -> Twin -> rows
+
+Above `Twin` rows are private, and whatever leaves them is paid for through one `Ledger`; a `Twin` is public.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from twinify_lite.checkpoint import Checkpoint
+from twinify_lite.discover import RELEASES, begin, count_rows, note_public, plan_beside
+from twinify_lite.discover import Plan as DiscoveryPlan
+from twinify_lite.discover import run as run_discovery
+from twinify_lite.errors import PrivacyParameterError, ReceiptError, SchemaError, TwinError
+from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.schema import Schema
+from twinify_lite.table import PrivateTable, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Data = "PrivateTable | pd.DataFrame | pa.Table | str | os.PathLike[str]"
+Progress = Callable[[str, int, int], None]
+
+# Of epsilon, for the number of rows; of the rest (in parts of 1 / noise^2), for discovery where all is open.
+_ROWS, _DISCOVERY = 0.02, 0.15
+# Rows that a plan is shown for when nobody says how many there are.
+_SUPPOSED = 10_000
+_BATCH = 2**16
+# Batches without a single row of those wanted, after which sampling gives up.
+_PATIENCE = 50
+
+
+def fit(
+    data: Data,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    model: Any = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
+    relation: Literal["add-remove", "substitute"] = "add-remove",
+    device: Literal["auto", "cpu", "gpu"] = "auto",
+    target: str | None = None,
+    accept: str | Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+    insecure_seed: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Twin:
+    """Fit a twin of `data`, a table with one row per person.
+
+    `model` is "auto", the name of a template, a .py file or a function of `rows`; None is what the `distribution` lines
+    of the schema say, or "auto". `schema` declares what is public; the rest is found from the budget. `target` names a
+    column that others will want to predict. `options` override the plan. `checkpoint` names a file to continue
+    from with `resume=True`, should the fit be interrupted.
+
+    Formal guarantee: the twin and all that is made from it is (epsilon, delta)-differentially private for one row under
+    `relation`, unless `insecure_seed` is given; its `statement` says what that covers.
+    """
+    request = _Request(epsilon, delta, model, relation, target, dict(options or {}))
+    report = progress or (lambda *_: None)
+    with _on(device):
+        table, declared = read_table(data), _declared(schema, accept)
+        begun = begin(table, declared)
+        _require_columns(begun)
+        family = request.family(begun)
+        if resume:
+            run = _Run.resume(request, family, begun, checkpoint, insecure_seed)
+        else:
+            ledger = Ledger(epsilon, delta, relation=relation, insecure_seed=insecure_seed)
+            run = _Run.start(request, family, begun, table, ledger, Checkpoint(checkpoint))
+        with _telling_what_was_spent(run.ledger):
+            complete = _found(run, table, begun)
+            fitted = run.fit(complete, table, report)
+    return Twin(
+        schema=complete,
+        fitted=fitted,
+        statement=run.ledger.statement().to_json(),
+        rows=run.rows,
+        notes=tuple(run.checkpoint.facts.get("notes", ())),
+    )
+
+
+def dry_run(
+    data: Data,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    model: Any = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
+    relation: Literal["add-remove", "substitute"] = "add-remove",
+    device: Literal["auto", "cpu", "gpu"] = "auto",
+    target: str | None = None,
+    accept: str | Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+    insecure_seed: int | None = None,
+) -> dict[str, Any]:
+    """The plan of a fit: every setting and the noise of every release. Spends nothing, so the row count is supposed.
+
+    The count is that of the schema, of `options["rows"]`, or 10,000.
+    """
+    options = dict(options or {})
+    supposed = options.pop("rows", None)
+    request = _Request(epsilon, delta, model, relation, target, options)
+    begun = begin(read_table(data), _declared(schema, accept))
+    _require_columns(begun)
+    rows = int(supposed or begun.rows or _SUPPOSED)
+    family = request.family(begun)
+    ledger = Ledger(epsilon, delta, relation=relation)
+    with _on(device):
+        if begun.rows is None and relation == "add-remove":
+            from twinify_lite.accountant import DiscreteLaplace
+
+            ledger.spend(DiscreteLaplace(scale=1 / (_ROWS * epsilon)), "row count").redeem(DiscreteLaplace)
+        plans = _plans(family, begun, rows, ledger, options)
+        receipts = plans.pay(ledger)
+    return {
+        "rows (supposed)": rows,
+        **plans.settings(receipts),
+        **{f"noise of {r.what}": _noise(r) for r in ledger.receipts},
+        "epsilon": ledger.spent[0],
+        "delta": ledger.spent[1],
+    }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Twin:
+    """A fitted twin. All of it is public: rows are private only above it."""
+
+    schema: Schema
+    fitted: Any
+    statement: Mapping[str, Any]
+    rows: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its statement is a privacy guarantee."""
+        return self.statement["private"] is True
+
+    def sample(
+        self, n: int, *, seed: int | None = None, dataset: int = 0, where: Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
+        """`n` synthetic rows, in the types and spellings of the original. Each `dataset` is one posterior draw."""
+        return pa.concat_tables(self.batches(n, seed=seed, dataset=dataset, where=where)).to_pandas()
+
+    def batches(
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        dataset: int = 0,
+        where: Mapping[str, Any] | None = None,
+        batch: int = _BATCH,
+    ) -> Iterator[pa.Table]:
+        """The same rows as tables of at most `batch` rows, one after the other, for files larger than memory."""
+        if n < 1 or batch < 1:
+            raise PrivacyParameterError("Ask for one row or more.")
+        if not 0 <= dataset < self.fitted.datasets:
+            raise PrivacyParameterError(
+                f"This twin has the datasets 0 to {self.fitted.datasets - 1}. Choose one of them."
+            )
+        return self._stream(n, np.random.default_rng(None if seed is None else [seed, dataset]), dataset, where, batch)
+
+    def _stream(
+        self, n: int, rng: np.random.Generator, dataset: int, where: Mapping[str, Any] | None, batch: int
+    ) -> Iterator[pa.Table]:
+        from twinify_lite.schema.enforcing import Enforcer
+        from twinify_lite.where import Filter
+
+        enforcer = Enforcer(self.schema) if self.schema.constraints else None
+        wanted = Filter.of(self.schema, where or {})
+        made, tried = 0, 0
+        while made < n:
+            size = batch if wanted else min(batch, n - made)
+            rows = self.fitted.generate(size, dataset=dataset, rng=rng, first=made, enforcer=enforcer)
+            rows = wanted.apply(rows, first=made) if wanted else rows
+            rows = rows.slice(0, n - made)
+            made, tried = made + rows.num_rows, 0 if rows.num_rows else tried + 1
+            if tried == _PATIENCE:
+                raise SchemaError(
+                    f"No row of {_PATIENCE * batch} has what `where` asks for. Ask for something likelier."
+                )
+            if rows.num_rows:
+                yield rows
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the twin to one file, whole or not at all."""
+        from twinify_lite import artifact
+
+        meta, arrays, texts = self.fitted.parts()
+        facts = {"fitted": self.fitted.kind, "rows": self.rows, "notes": list(self.notes)}
+        members = {
+            "twin.json": artifact.json_bytes(facts),
+            "schema.toml": self.schema.to_toml().encode(),
+            "statement.json": artifact.json_bytes(dict(self.statement)),
+            "fitted.json": artifact.json_bytes(meta),
+            **{f"arrays/{name}": artifact.array_bytes(array, name) for name, array in arrays.items()},
+            **{f"texts/{name}": text.encode() for name, text in texts.items()},
+        }
+        artifact.write(path, members)
+
+    def describe(self) -> str:
+        """What the twin is, in lines for people."""
+        from twinify_lite.describing import describe
+
+        return describe(self)
+
+    def __repr__(self) -> str:
+        from twinify_lite.describing import line
+
+        return line(self)
+
+    def _repr_html_(self) -> str:
+        from twinify_lite.describing import html
+
+        return html(self)
+
+
+def load(path: str | os.PathLike[str], *, model: Any = None, trust_model: bool = False) -> Twin:
+    """Read a twin. Code inside the file is never run, unless `trust_model` says so.
+
+    A twin of your own model needs that model again: `model` is its file or function, which must be the one fitted.
+    """
+    from twinify_lite import artifact
+    from twinify_lite.errors import ArtifactError
+
+    members = artifact.read(path)
+    facts, statement, meta = (
+        artifact.json_from_bytes(members[name], name) for name in ("twin.json", "statement.json", "fitted.json")
+    )
+    arrays, texts = _folder(members, "arrays"), _folder(members, "texts")
+    try:
+        schema = Schema.from_toml(members["schema.toml"].decode())
+        family = _fitted_class(facts["fitted"])
+        rows, notes = int(facts["rows"]), tuple(map(str, facts["notes"]))
+        if not (isinstance(statement["private"], bool) and isinstance(statement["stages"], list)):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, UnicodeDecodeError):
+        raise ArtifactError(f"{os.fspath(path)} is not a whole twin. Fit the twin again.") from None
+    fitted = family.from_parts(
+        meta,
+        {name: artifact.array_from_bytes(data, name) for name, data in arrays.items()},
+        {name: data.decode() for name, data in texts.items()},
+        schema,
+        model_file=model,
+        trust_model=trust_model,
+    )
+    return Twin(schema=schema, fitted=fitted, statement=statement, rows=rows, notes=notes)
+
+
+def _folder(members: Mapping[str, bytes], folder: str) -> dict[str, bytes]:
+    return {name.removeprefix(f"{folder}/"): data for name, data in members.items() if name.startswith(f"{folder}/")}
+
+
+def _fitted_class(kind: str) -> Any:
+    if kind == "auto":
+        from twinify_lite.auto import Chained
+
+        return Chained
+    if kind == "declared":
+        from twinify_lite.posterior import Posterior
+
+        return Posterior
+    raise ValueError
+
+
+# -- the path of a fit -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the caller asked for; a fit may be resumed only by the same request."""
+
+    epsilon: float
+    delta: float
+    model: Any
+    relation: str
+    target: str | None
+    options: dict[str, Any]
+
+    def family(self, schema: Schema) -> Any:
+        """The model family, which the target is told to."""
+        from twinify_lite.models import resolve
+
+        if self.target is not None and self.target not in {column.name for column in schema.modelled}:
+            raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
+        from twinify_lite.auto import Auto
+
+        found = resolve(self.model, schema)
+        if isinstance(found, Auto):
+            return Auto(self.target)
+        from twinify_lite.models.family import Family
+
+        return Family(found, self.target)
+
+    def facts(self, family: Any, schema: Schema) -> dict[str, Any]:
+        """Plain data to compare."""
+        return {
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "relation": self.relation,
+            "model": family.name,
+            "sha256": getattr(getattr(family, "source", None), "sha256", None),
+            "target": self.target,
+            "options": {name: str(value) for name, value in self.options.items()},
+            "columns": list(schema),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Plans:
+    """What discovery and the model will release, and with how much noise."""
+
+    discovery: DiscoveryPlan
+    model: Any
+    left: float
+
+    def pay(self, ledger: Ledger) -> dict[str, Receipt]:
+        """Spend for everything, in one stage, before any of it is run."""
+        found = self.discovery.pay(ledger)
+        return {**found, **self.model.pay(ledger)}
+
+    def settings(self, receipts: Mapping[str, Receipt]) -> dict[str, Any]:
+        """For `--dry-run`."""
+        settings = self.model.settings
+        return settings if isinstance(settings, dict) else settings.to_json()
+
+
+def _plans(family: Any, schema: Schema, rows: int, ledger: Ledger, options: Mapping[str, Any]) -> _Plans:
+    beside, left = plan_beside(schema, ledger, part=_DISCOVERY)
+    return _Plans(beside, family.plan(schema, rows, left, options), left)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A fit that is paid for."""
+
+    family: Any
+    plan: Any
+    ledger: Ledger
+    receipts: Mapping[str, Receipt]
+    rows: int
+    checkpoint: Checkpoint
+
+    @classmethod
+    def start(
+        cls, request: _Request, family: Any, schema: Schema, table: PrivateTable, ledger: Ledger, checkpoint: Checkpoint
+    ) -> _Run:
+        note_public(table, schema, ledger)
+        rows = count_rows(table, schema, ledger, share=_ROWS)
+        with _telling_what_was_spent(ledger):
+            plans = _plans(family, schema, rows, ledger, request.options)
+            receipts = plans.pay(ledger)
+        facts = {"request": request.facts(family, schema), "rows": rows, "left": plans.left}
+        checkpoint.begin(facts=facts, statement=ledger.statement().to_json())
+        return cls(family, plans.model, ledger, receipts, rows, checkpoint)
+
+    @classmethod
+    def resume(cls, request: _Request, family: Any, schema: Schema, path: Any, insecure_seed: int | None) -> _Run:
+        if path is None:
+            raise ReceiptError("There is nothing to resume from. Pass the checkpoint=... of the fit to continue.")
+        checkpoint = Checkpoint.read(path)
+        if checkpoint.facts.get("request") != request.facts(family, schema):
+            raise ReceiptError(
+                f"{os.fspath(path)} is of a fit with other arguments or another table. Continue that one, or start a "
+                "new fit without resuming, which spends again."
+            )
+        if checkpoint.statement.get("private") is not (insecure_seed is None):
+            raise ReceiptError("The fit to continue had another seed, or none. Use the same one.")
+        rows, left = checkpoint.facts["rows"], checkpoint.facts["left"]
+        plan = family.plan(schema, rows, left, request.options)
+        used, steps = family.done(plan, checkpoint.load() or {})
+        found = () if checkpoint.schema is None else RELEASES
+        ledger = Ledger.resumed(
+            checkpoint.statement, used={"row count", *found, *used}, steps=steps, insecure_seed=insecure_seed
+        )
+        return cls(family, plan, ledger, {r.what: r for r in ledger.receipts}, rows, checkpoint)
+
+    def fit(self, schema: Schema, table: PrivateTable, progress: Progress) -> Any:
+        """The model, fitted to what `schema` now says of the table."""
+        return self.family.fit(self.plan, schema, table, self.receipts, progress=progress, checkpoint=self.checkpoint)
+
+
+def _found(run: _Run, table: PrivateTable, schema: Schema) -> Schema:
+    """The complete schema: discovered now, or by the run that was interrupted."""
+    if run.checkpoint.schema is None:
+        payment = {what: r for what, r in run.receipts.items() if what in RELEASES}
+        found = run_discovery(table, schema, payment, rows=run.rows)
+        run.checkpoint.keep_schema(found.schema, found.notes)
+    complete = run.checkpoint.schema
+    _require_columns(complete)
+    return complete
+
+
+def _require_columns(schema: Schema) -> None:
+    if not schema.modelled:
+        raise SchemaError(
+            "No column is left to model. Declare at least one in the schema, with its range or levels: all others are "
+            "identifiers, constants, or were not found within the budget."
+        )
+
+
+def _declared(schema: Schema | str | os.PathLike[str] | None, accept: str | Iterable[str]) -> Schema | None:
+    declared = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
+    accept = (accept,) if isinstance(accept, str) else tuple(accept)
+    if accept and declared is None:
+        raise SchemaError("There is no schema of which anything could be accepted. Pass the schema that was read.")
+    return declared.accept(accept) if accept else declared
+
+
+def _noise(receipt: Receipt) -> float:
+    mechanism = receipt.mechanism
+    return getattr(mechanism, "noise_multiplier", None) or getattr(mechanism, "scale", 0.0)
+
+
+@contextlib.contextmanager
+def _telling_what_was_spent(ledger: Ledger) -> Iterator[None]:
+    """Have whatever goes wrong from here on say what is spent by now."""
+    try:
+        yield
+    except BaseException as error:
+        if ledger.receipts:
+            epsilon, delta = ledger.spent
+            error.spent = f"Spent before this: epsilon {epsilon:.4g} of {ledger.epsilon:g}, delta {delta:.3g}."
+        raise
+
+
+@contextlib.contextmanager
+def _on(device: str) -> Iterator[None]:
+    """Run on the device of this kind."""
+    if device == "auto":
+        yield
+        return
+    import jax
+
+    try:
+        chosen = jax.devices(device)[0]
+    except RuntimeError:
+        raise TwinError(f"JAX finds no {device} here. Use --device cpu, or install twinify-lite[cuda12].") from None
+    except IndexError:
+        raise TwinError(f"JAX finds no {device} here. Use --device cpu.") from None
+    with jax.default_device(chosen):
+        yield
