@@ -19,7 +19,7 @@ from twinify_lite.schema import Schema
 from twinify_lite.table import FORMATS, CsvStyle
 from twinify_lite.table.csv_style import DECIMALS, ENCODINGS
 
-HEAVY = ("jax", "numpyro", "pyarrow", "pandas", "numpy", "scipy")
+HEAVY = ("jax", "numpyro", "pyarrow", "pandas", "numpy", "scipy", "dp_accounting")
 CELLS = ("41977", "zanzibar", "quokka", "0.77313")
 CSV = "id,word,share\n41977,zanzibar,0.77313\n2,quokka,0.5\n3,quokka,0.25\n4,quokka,0.125\n"
 
@@ -55,10 +55,16 @@ def test_every_command_and_every_option_has_help(path, command):
     assert shown.output.startswith("Usage: ")
 
 
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_answers_in_json_too(name):
+    assert "--json" in {option for parameter in main.commands[name].params for option in parameter.opts}
+
+
 def test_help_imports_nothing_heavy():
     program = (
-        "import sys\nfrom twinify_lite.cli import main\nsys.argv = ['twin', 'schema', '--help']\n"
-        f"try: main()\nfinally: print(sorted(set({HEAVY}) & set(sys.modules)))"
+        "import sys\nfrom twinify_lite.cli import main\n"
+        "for path in [[], *([name] for name in main.commands)]: main([*path, '--help'], standalone_mode=False)\n"
+        f"print(sorted(set({HEAVY}) & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.startswith("Usage: ")

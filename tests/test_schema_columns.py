@@ -14,6 +14,14 @@ from twinify_lite.schema.settle import DEFAULTS, zone_info
 from twinify_lite.schema.words import SYNONYMS
 
 WRONG = [
+    ("integer", {"distribution": "Poison"}, "there is no distribution 'Poison'; did you mean 'Poisson'?"),
+    ("integer", {"distribution": 5}, 'distribution must be text such as "Normal"'),
+    ("number", {"distribution": "Poisson"}, "distribution 'Poisson' does not fit a column of kind 'number'"),
+    ("category", {"distribution": "Normal"}, "does not fit a column of kind 'category'. Use 'Categorical'"),
+    ("number", {"distribution": "Gamma", "min": -1, "max": 1}, "distribution 'Gamma' begins at 0, and min lies below"),
+    ("integer", {"distribution": "Hurdle"}, "needs another one inside: Hurdle(LogNormal)"),
+    ("integer", {"distribution": "Twice(Poisson)"}, "there is no form 'Twice' of a distribution"),
+    ("number", {"distribution": "ZeroInflated(Normal)"}, "ZeroInflated(...) takes 'Poisson' or 'NegativeBinomial'"),
     ("number", {"name": ""}, "its name must be text that is not blank"),
     ("number", {"name": " \t"}, "its name must be text that is not blank"),
     ("number", {"name": 5}, "its name must be text that is not blank"),

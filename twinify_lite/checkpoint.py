@@ -6,6 +6,7 @@ run the same steps twice, and pays twice.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -47,6 +48,12 @@ class Checkpoint:
         self._arrays = dict(values)
         self._write()
 
+    def discard(self) -> None:
+        """Nothing can come of this fit: leave no file that promises to."""
+        if self._path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)
+
     def _write(self) -> None:
         if self._path is None:
             return
@@ -56,7 +63,7 @@ class Checkpoint:
             "statement.json": artifact.json_bytes(self.statement),
             "fitted.json": artifact.json_bytes(self.facts),
         }
-        members |= {f"arrays/{name}": artifact.array_bytes(array, name) for name, array in self._arrays.items()}
+        members |= {f"arrays/{name}.npy": artifact.array_bytes(array, name) for name, array in self._arrays.items()}
         artifact.write(self._path, members)
 
     @classmethod
@@ -72,7 +79,7 @@ class Checkpoint:
         found.schema = Schema.from_toml(members["schema.toml"].decode()) if kind.get("found") else None
         prefix = "arrays/"
         found._arrays = {
-            name.removeprefix(prefix): artifact.array_from_bytes(data, name)
+            name.removeprefix(prefix).removesuffix(".npy"): artifact.array_from_bytes(data, name)
             for name, data in members.items()
             if name.startswith(prefix)
         }

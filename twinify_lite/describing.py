@@ -10,6 +10,18 @@ if TYPE_CHECKING:
     from twinify_lite.twin import Twin
 
 
+def require_readable(statement: Any) -> None:
+    """Raise `ValueError` or `TypeError` for a statement that could not be shown; whether it holds, `verify` says."""
+    numbers = (statement["epsilon"], statement["delta"], statement["spent"]["epsilon"], statement["spent"]["delta"])
+    [float(number) for number in numbers]
+    receipts = [receipt for stage in statement["stages"] for receipt in stage["receipts"]]
+    texts = [statement["relation"], *statement["public"], *(receipt["what"] for receipt in receipts)]
+    if not isinstance(statement["private"], bool) or not all(isinstance(text, str) for text in texts):
+        raise ValueError
+    if not statement["private"] and not isinstance(statement["why_not"], str):
+        raise ValueError
+
+
 def line(twin: Twin) -> str:
     """`repr`: what matters most."""
     mark = f"epsilon={float(twin.statement['epsilon']):g}, delta={twin.statement['delta']:g}"

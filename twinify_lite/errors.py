@@ -44,3 +44,7 @@ class SchemaError(TwinError, ValueError):
     def listing(cls, problems: Iterable[str]) -> SchemaError:
         """One error for all `problems`, a line each."""
         return cls("\n".join(problems))
+
+
+class ArtifactError(TwinError, ValueError):
+    """A `.twin` file that cannot be trusted: not one, damaged, of a newer format, or with a false statement."""

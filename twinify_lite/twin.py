@@ -8,6 +8,7 @@ Above `Twin` rows are private, and whatever leaves them is paid for through one 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, begin, count_rows, note_public, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
-from twinify_lite.errors import PrivacyParameterError, ReceiptError, SchemaError, TwinError
+from twinify_lite.errors import ArtifactError, PrivacyParameterError, ReceiptError, SchemaError, TwinError
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.schema import Schema
 from twinify_lite.table import PrivateTable, read_table
@@ -74,6 +75,7 @@ def fit(
         begun = begin(table, declared)
         _require_columns(begun)
         family = request.family(begun)
+        family.plan(begun, _SUPPOSED, 1.0, request.options)  # what is wrong with it is said before anything is paid
         if resume:
             run = _Run.resume(request, family, begun, checkpoint, insecure_seed)
         else:
@@ -205,7 +207,7 @@ class Twin:
             "schema.toml": self.schema.to_toml().encode(),
             "statement.json": artifact.json_bytes(dict(self.statement)),
             "fitted.json": artifact.json_bytes(meta),
-            **{f"arrays/{name}": artifact.array_bytes(array, name) for name, array in arrays.items()},
+            **{f"arrays/{name}.npy": artifact.array_bytes(array, name) for name, array in arrays.items()},
             **{f"texts/{name}": text.encode() for name, text in texts.items()},
         }
         artifact.write(path, members)
@@ -233,34 +235,30 @@ def load(path: str | os.PathLike[str], *, model: Any = None, trust_model: bool =
     A twin of your own model needs that model again: `model` is its file or function, which must be the one fitted.
     """
     from twinify_lite import artifact
-    from twinify_lite.errors import ArtifactError
+    from twinify_lite.describing import require_readable
 
     members = artifact.read(path)
     facts, statement, meta = (
         artifact.json_from_bytes(members[name], name) for name in ("twin.json", "statement.json", "fitted.json")
     )
-    arrays, texts = _folder(members, "arrays"), _folder(members, "texts")
+    arrays = {n: artifact.array_from_bytes(data, n) for n, data in _folder(members, "arrays", ".npy").items()}
     try:
+        require_readable(statement)
         schema = Schema.from_toml(members["schema.toml"].decode())
-        family = _fitted_class(facts["fitted"])
+        texts = {name: data.decode() for name, data in _folder(members, "texts").items()}
+        given = {"model_file": model, "trust_model": trust_model}
+        fitted = _fitted_class(facts["fitted"]).from_parts(meta, arrays, texts, schema, **given)
         rows, notes = int(facts["rows"]), tuple(map(str, facts["notes"]))
-        if not (isinstance(statement["private"], bool) and isinstance(statement["stages"], list)):
-            raise ValueError
-    except (KeyError, TypeError, ValueError, UnicodeDecodeError):
+    except TwinError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ArtifactError(f"{os.fspath(path)} is not a whole twin. Fit the twin again.") from None
-    fitted = family.from_parts(
-        meta,
-        {name: artifact.array_from_bytes(data, name) for name, data in arrays.items()},
-        {name: data.decode() for name, data in texts.items()},
-        schema,
-        model_file=model,
-        trust_model=trust_model,
-    )
     return Twin(schema=schema, fitted=fitted, statement=statement, rows=rows, notes=notes)
 
 
-def _folder(members: Mapping[str, bytes], folder: str) -> dict[str, bytes]:
-    return {name.removeprefix(f"{folder}/"): data for name, data in members.items() if name.startswith(f"{folder}/")}
+def _folder(members: Mapping[str, bytes], folder: str, suffix: str = "") -> dict[str, bytes]:
+    found = {name.removeprefix(f"{folder}/"): data for name, data in members.items() if name.startswith(f"{folder}/")}
+    return {name.removesuffix(suffix): data for name, data in found.items()}
 
 
 def _fitted_class(kind: str) -> Any:
@@ -288,6 +286,10 @@ class _Request:
     relation: str
     target: str | None
     options: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.epsilon, int | float) and 0 < self.epsilon < math.inf):
+            raise PrivacyParameterError("epsilon must be a positive number, such as 1.")
 
     def family(self, schema: Schema) -> Any:
         """The model family, which the target is told to."""
@@ -399,6 +401,8 @@ def _found(run: _Run, table: PrivateTable, schema: Schema) -> Schema:
         found = run_discovery(table, schema, payment, rows=run.rows)
         run.checkpoint.keep_schema(found.schema, found.notes)
     complete = run.checkpoint.schema
+    if not complete.modelled:
+        run.checkpoint.discard()
     _require_columns(complete)
     return complete
 

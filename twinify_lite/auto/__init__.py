@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from twinify_lite.accountant import Gaussian, NotPrivate
+from twinify_lite.accountant import Gaussian
 from twinify_lite.auto import rules, tables
 from twinify_lite.auto.choice import groups, strongest
 from twinify_lite.auto.fine import Codes, bins_of, codes, with_heaps
@@ -32,6 +32,9 @@ from twinify_lite.table import PrivateTable
 
 __all__ = ["Auto", "Chained"]
 
+# The power of a table's cells by which it weighs among the pairs.
+_SMALL = -0.1
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -44,8 +47,6 @@ class Plan:
 
     def pay(self, ledger: Ledger) -> dict[str, Receipt]:
         """Spend for all releases in the ledger's current stage."""
-        if math.isinf(ledger.epsilon):
-            return {what: ledger.spend(NotPrivate(), what) for what in self.noise}
         return {what: ledger.spend(Gaussian(noise_multiplier=noise), what) for what, noise in self.noise.items()}
 
 
@@ -176,8 +177,14 @@ def _release(
             progress("counting", number, len(pairs))
             yield tables.two_way(columns[i], columns[j], (sizes[i], sizes[j]))
 
-    weights = [settings.target_weight if target in pair else 1.0 for pair in pairs]
+    weights = [_weight(pair, sizes, target, settings) for pair in pairs]
     return tables.release(receipt, counted(), weights)
+
+
+def _weight(pair: Pair, sizes: list[int], target: int | None, settings: Settings) -> float:
+    """Of a table beside others: small ones, which say most about columns of few levels, a little more; the target's."""
+    wanted = settings.target_weight if target in pair else 1.0
+    return wanted * (sizes[pair[0]] * sizes[pair[1]]) ** _SMALL
 
 
 def _fitted(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from twinify_lite.auto.chain import Link, root
 
@@ -25,18 +25,34 @@ def sampler(links: Sequence[Link]) -> Callable[[Array], Int[Array, "column row"]
 
     @jax.jit
     def draw(key: Array) -> tuple[Array, ...]:
-        uniform = jax.random.uniform(key, (len(links), BATCH))
+        uniform = _spread_out(key, len(links))
         drawn: dict[int, Array] = {}
         for link, (bias, effects), numbers in zip(links, constants, uniform, strict=True):
             logits = bias[None, :]
             for parent, effect in zip(link.parents, effects, strict=True):
                 logits = logits + effect[drawn[parent]]
             weights = jnp.exp(logits - logits.max(axis=1, keepdims=True))
-            sums = jnp.cumsum(jnp.broadcast_to(weights, (BATCH, weights.shape[1])), axis=1)
+            sums = jnp.cumsum(weights, axis=1)
             drawn[link.column] = (numbers[:, None] * sums[:, -1:] > sums).sum(axis=1, dtype=jnp.int32)
         return tuple(drawn[column] for column in sorted(drawn))
 
     return draw
+
+
+def _spread_out(key: Array, count: int) -> Float[Array, "count row"]:
+    """Uniform numbers of which each of `BATCH` equal intervals has one, in an order that looks random.
+
+    Rows are then alike in law as independent ones are, but shares of levels among many rows vary less. The order is a
+    permutation of the places: multiplications by odd numbers and shifts, both of which can be undone.
+    """
+    bits = BATCH.bit_length() - 1
+    odd = jax.random.bits(key, (3, count, 1), jnp.uint32) | 1
+    place = jnp.broadcast_to(jnp.arange(BATCH, dtype=jnp.uint32), (count, BATCH))
+    for factor in odd:
+        place = ((place + (factor >> 8)) * factor) & (BATCH - 1)
+        place = place ^ (place >> (bits // 2))
+    within = jax.random.uniform(jax.random.fold_in(key, 1), (count, BATCH))
+    return (place.astype(jnp.float32) + within) / BATCH
 
 
 def posterior_draw(links: Sequence[Link], lines: Sequence[np.ndarray], dataset: int) -> tuple[Link, ...]:

@@ -22,10 +22,16 @@ _ROUND = 40
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The codes of one column: how many, and `line`, those that lie on a line, in their order there."""
+    """The codes of one column: how many, and `line`, those that lie on a line, in their order there.
+
+    Of each code on the line, `width` is how much of the line it takes, and `point` says whether it is a single value
+    between bins.
+    """
 
     size: int
     line: np.ndarray
+    width: np.ndarray
+    point: np.ndarray
 
 
 def with_heaps(schema: Schema) -> Schema:
@@ -72,11 +78,18 @@ def codes(column: Column, bins: int) -> Codes:
     """The codes of `column` in the discrete view."""
     plan = layout(column, bins_of(column, bins))
     if column.kind == "ordinal":
-        return Codes(plan.size, np.arange(len(column.levels)))
+        return _even(plan.size, len(column.levels))
     if column.is_levelled:
-        return Codes(plan.size, np.arange(0))
-    lows = np.asarray(plan.edges[:-1], float)
-    values = np.concatenate([lows, np.asarray(plan.heaps, float)])
+        return _even(plan.size, 0)
+    edges, heaps = np.asarray(plan.edges, float), np.asarray(plan.heaps, float)
+    values = np.concatenate([edges[:-1], heaps])
+    point = np.arange(len(values)) >= plan.bins
+    step = 1 / (axis(column).unit or np.inf) if column.kind == "number" else 1.0
+    width = np.concatenate([np.diff(edges), np.full(len(heaps), step)])
     # A heap at the first step of a bin comes before the rest of that bin.
-    after = np.concatenate([np.ones(len(lows)), np.zeros(len(plan.heaps))])
-    return Codes(plan.size, np.lexsort((after, values)))
+    order = np.lexsort((~point, values))
+    return Codes(plan.size, order, width[order], point[order])
+
+
+def _even(size: int, on_line: int) -> Codes:
+    return Codes(size, np.arange(on_line), np.ones(on_line), np.zeros(on_line, bool))

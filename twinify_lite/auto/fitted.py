@@ -115,11 +115,10 @@ class Chained:
 
 
 def _levels_from(arrays: Mapping[str, np.ndarray], number: int) -> Levels:
-    return Levels(
-        arrays[f"level.{number}"].astype(np.int64),
-        arrays[f"weight.{number}"].astype(np.float64),
-        arrays[f"line.{number}"].astype(np.int64),
-    )
+    of_code, line = arrays[f"level.{number}"], arrays[f"line.{number}"]
+    if of_code.dtype.kind != "i" or line.dtype.kind != "i":
+        raise ValueError
+    return Levels(of_code.astype(np.int64), arrays[f"weight.{number}"].astype(np.float64), line.astype(np.int64))
 
 
 def _link_from(entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Link:

@@ -15,6 +15,8 @@ from twinify_lite.auto.fine import Codes
 _CLEAR = 3.0
 # A code is a level of its own if it stands so many standard deviations above the codes around it.
 _HEAP, _AROUND = 5.0, 15
+# A cut of a level is believed if its square exceeds so many variances of its noise.
+_DOUBT = 1.0
 # A line of more codes is cut into levels of about equal counts, at most so many; a shorter one only where noise asks.
 _SHORT, _MOST = 32, 40
 
@@ -36,52 +38,64 @@ class Levels:
 
 def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> Levels:
     """Merge codes, by their noisy `counts`: neighbours on the line, and rare ones elsewhere."""
-    on_line = codes.line
-    off_line = np.setdiff1d(np.arange(codes.size), on_line)
+    off_line = np.setdiff1d(np.arange(codes.size), codes.line)
     of_code = np.zeros(codes.size, np.int64)
-    runs = _runs(counts[on_line], noise, rows)
-    of_code[on_line] = runs
+    runs = _runs(codes, counts[codes.line], noise, rows)
+    of_code[codes.line] = runs
     first = runs.max(initial=-1) + 1
     of_code[off_line] = first + _pooled(counts[off_line], noise)
     size = of_code.max() + 1
     line = np.where(np.arange(size) < first, np.arange(size), -1)
-    return Levels(of_code, _weights(of_code, size, counts, noise), line)
+    return Levels(of_code, _weights(codes, of_code, size, counts, noise), line)
 
 
-def _runs(counts: np.ndarray, noise: float, rows: float) -> np.ndarray:
+def _runs(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> np.ndarray:
     """Which run of neighbours each code on the line belongs to."""
     if not len(counts):
         return np.zeros(0, np.int64)
+    bin_of = _bin_of(codes, counts > _HEAP * noise)
+    folded = np.bincount(bin_of, weights=counts)
+    variance = noise**2 * np.bincount(bin_of)
+    return _cut(folded, variance, rows)[bin_of]
+
+
+def _bin_of(codes: Codes, clear: np.ndarray) -> np.ndarray:
+    """Numbers of bins and of points that stand out; every other point goes with the bin after it, or the last one."""
+    alone = ~codes.point | clear
+    number = np.cumsum(alone) - alone  # how many stand before
+    last = alone.sum() - 1
+    return np.minimum(number, max(last, 0))
+
+
+def _cut(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
+    """Runs: heaps alone, and others together until their count is large enough and clear of its noise."""
+    noise = float(np.sqrt(np.median(variance)))
     least = _CLEAR * noise if len(counts) <= _SHORT else max(_CLEAR * noise, rows / _MOST)
     heaps = _heaps(counts, noise)
-    starts, total, length = [], 0.0, 0
-    for place, count in enumerate(counts):
-        full = total >= least and total >= _CLEAR * noise * np.sqrt(length)
-        if place == 0 or full or (heaps[place] and length) or heaps[place - 1]:
-            starts.append(place)
-            total, length = 0.0, 0
-        total, length = total + count, length + 1
-    return _join_faint(counts, heaps, np.array(starts), noise)
+    run, total, spread = np.zeros(len(counts), np.int64), 0.0, 0.0
+    for place in range(1, len(counts)):
+        total, spread = total + counts[place - 1], spread + variance[place - 1]
+        full = total >= least and total >= _CLEAR * np.sqrt(spread)
+        cut = heaps[place] or heaps[place - 1] or full
+        run[place] = run[place - 1] + cut
+        if cut:
+            total, spread = 0.0, 0.0
+    return _join_faint(counts, variance, heaps, run)
 
 
-def _join_faint(counts: np.ndarray, heaps: np.ndarray, starts: np.ndarray, noise: float) -> np.ndarray:
-    """A run that noise hides joins its left neighbour, or the right one where that is a heap."""
-    run = np.cumsum(np.isin(np.arange(len(counts)), starts)) - 1
-    totals, lengths = np.bincount(run, weights=counts), np.bincount(run)
-    is_heap = np.isin(np.arange(len(totals)), run[heaps])
-    faint = (totals < _CLEAR * noise * np.sqrt(lengths)) & ~is_heap
-    joined = np.arange(len(totals))
-    for k in np.flatnonzero(faint):
-        if k > 0 and not is_heap[k - 1]:
-            joined[k] = joined[k - 1]
-    return np.unique(joined[run], return_inverse=True)[1]
+def _join_faint(counts: np.ndarray, variance: np.ndarray, heaps: np.ndarray, run: np.ndarray) -> np.ndarray:
+    """A run that noise hides joins its left neighbour, but for heaps."""
+    total, spread = np.bincount(run, weights=counts), np.sqrt(np.bincount(run, weights=variance))
+    heap = np.isin(np.arange(len(total)), run[heaps])
+    faint = (total < _CLEAR * spread) & ~heap
+    joins = faint & np.concatenate([[False], ~heap[:-1]])
+    return (np.cumsum(~joins) - 1)[run]
 
 
 def _heaps(counts: np.ndarray, noise: float) -> np.ndarray:
     if len(counts) <= _SHORT:
         return counts > _HEAP * noise
-    half = _AROUND // 2
-    padded = np.pad(counts, half, mode="reflect" if len(counts) > half else "edge")
+    padded = np.pad(counts, _AROUND // 2, mode="reflect")
     around = np.median(np.lib.stride_tricks.sliding_window_view(padded, _AROUND), axis=1)
     return counts - np.maximum(around, 0) > _HEAP * noise
 
@@ -96,14 +110,42 @@ def _pooled(counts: np.ndarray, noise: float) -> np.ndarray:
     return np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1)
 
 
-def _weights(of_code: np.ndarray, size: int, counts: np.ndarray, noise: float) -> np.ndarray:
-    """How a level divides among its codes: their noisy counts, drawn to their mean as far as noise explains them."""
+def _weights(codes: Codes, of_code: np.ndarray, size: int, counts: np.ndarray, noise: float) -> np.ndarray:
+    """How a level divides among its codes."""
     weights = np.empty(len(counts))
     for level in range(size):
-        inside = of_code == level
-        some = counts[inside]
-        mean = max(some.mean(), 1e-9)
-        signal = max(0.0, some.var(ddof=1) - noise**2) if len(some) > 1 else 0.0
-        shrunk = np.maximum(mean + signal / (signal + noise**2 + 1e-12) * (some - mean), 0.02 * mean)
-        weights[inside] = shrunk / shrunk.sum()
+        places = np.flatnonzero(of_code[codes.line] == level)
+        if len(places):
+            inside = codes.line[places]
+            weights[inside] = _halved(counts[inside], codes.width[places], noise)
+        else:
+            inside = np.flatnonzero(of_code == level)
+            weights[inside] = _shrunk(counts[inside], noise)
     return weights
+
+
+def _shrunk(counts: np.ndarray, noise: float) -> np.ndarray:
+    """Shares of codes without order: their noisy counts, drawn to their mean as far as noise explains them."""
+    mean = max(counts.mean(), 1e-9)
+    signal = max(0.0, counts.var(ddof=1) - noise**2) if len(counts) > 1 else 0.0
+    shrunk = np.maximum(mean + signal / (signal + noise**2 + 1e-12) * (counts - mean), 0.02 * mean)
+    return shrunk / shrunk.sum()
+
+
+def _halved(counts: np.ndarray, width: np.ndarray, noise: float) -> np.ndarray:
+    """Shares of neighbours: cut in halves again and again, each cut as far from their widths as noise lets one believe.
+
+    A Haar transform, every coefficient shrunk in the manner of James and Stein: long runs of nothing stay empty, where
+    noisy counts cut off at zero would add up.
+    """
+    if len(counts) == 1:
+        return np.ones(1)
+    half = len(counts) // 2
+    even = width[:half].sum() / width.sum()
+    total = max(counts.sum(), 1e-9)
+    found = counts[:half].sum() - even * total
+    variance = noise**2 * (half * (1 - even) ** 2 + (len(counts) - half) * even**2)
+    believed = found * max(0.0, 1 - _DOUBT * variance / (found**2 + 1e-300))
+    left = float(np.clip(even + believed / total, 0.0, 1.0))
+    parts = _halved(counts[:half], width[:half], noise), _halved(counts[half:], width[half:], noise)
+    return np.concatenate([left * parts[0], (1 - left) * parts[1]])

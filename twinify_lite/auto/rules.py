@@ -14,7 +14,7 @@ from twinify_lite.schema import Schema
 # the model makes use of, so fewer pairs would not be worth more.
 _BLIND, _SHARP = 10.0, 300.0
 # Of the budget (in parts of 1 / noise^2): for single columns, at least and at most; of the rest, for choosing pairs.
-_SINGLE, _CHOICE = (0.15, 0.5), 0.3
+_SINGLE, _CHOICE = (0.25, 0.5), 0.3
 # The noise of a single column's count should not exceed this share of the rows.
 _FAINT = 0.01
 # Powers of two: bins of a long range, at least and at most.

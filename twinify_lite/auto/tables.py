@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinify_lite.accountant import Gaussian, NotPrivate, Relation
+from twinify_lite.accountant import Gaussian, Relation
 from twinify_lite.exact import Bits, rounded_gaussians
 from twinify_lite.ledger import Receipt
 
@@ -45,9 +45,7 @@ def release(receipt: Receipt, tables: Iterable[np.ndarray], weights: Sequence[fl
     1; noise of `multiplier` on the scaled tables is noise of `multiplier / share` on the counts, rounded up to a whole
     number here. Counts are whole, so counts + round(noise) = round(counts + noise): post-processing.
     """
-    keys = receipt.redeem((Gaussian, NotPrivate))
-    if isinstance(receipt.mechanism, NotPrivate):
-        return [Noisy(table.astype(np.float64), 1e-3) for table in tables]
+    keys = receipt.redeem(Gaussian)
     norm = math.hypot(*weights) * (1 + 1e-12)
     moves = 1.0 if receipt.relation is Relation.ADD_REMOVE else math.sqrt(2) * (1 + 1e-15)
     bits, released = Bits(keys.noise), []

@@ -98,7 +98,7 @@ def discover(
 
 
 def begin(table: PrivateTable, declared: Schema | None) -> Schema:
-    """The declared schema with kinds for all columns of `table`; what cannot go on is refused before anything is paid."""
+    """The declared schema with kinds for all columns of `table`; refuses, before anything is paid, what cannot go on."""
     schema = fill(declared, table)
     schema.require_public()
     refuse(ambiguous_names(schema))
@@ -214,8 +214,6 @@ def plan_beside(schema: Schema, ledger: Ledger, *, part: float) -> tuple[Plan, f
     Composed with others, its privacy loss weighs far less than as a stage of its own: twice the noise is a quarter.
     """
     needed = _needed(schema)
-    if math.isinf(ledger.epsilon):
-        return Plan(noise=dict.fromkeys(needed, 0.0), delta=None, selection=0.0), 0.0
     selection = _SELECTION * _DELTA * ledger.delta / (1 if ledger.relation is Relation.ADD_REMOVE else 2)
     beside = (selection_cost(ledger.relation, selection),) if needed else ()
     whole = ledger.calibrate(Gaussian(noise_multiplier=1.0), beside=beside).noise_multiplier * _SURE

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from twinify_lite.accountant import NotPrivate
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.models.fitting import Declared
 from twinify_lite.models.fitting import Plan as Steps
@@ -30,8 +28,7 @@ class Plan:
 
     def pay(self, ledger: Ledger) -> dict[str, Receipt]:
         """Spend for all steps in the ledger's current stage."""
-        private = math.isfinite(ledger.epsilon)
-        return {_WHAT: ledger.spend(ledger.calibrate(self.steps.mechanism) if private else NotPrivate(), _WHAT)}
+        return {_WHAT: ledger.spend(ledger.calibrate(self.steps.mechanism), _WHAT)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +60,4 @@ class Family:
     def fit(self, plan: Plan, schema: Any, table: Any, receipts: Mapping[str, Receipt], **how: Any) -> Any:
         """The posterior that DPSVI leaves."""
         receipt = receipts[_WHAT]
-        steps = (
-            plan.steps.with_mechanism(receipt.mechanism)
-            if not isinstance(receipt.mechanism, NotPrivate)
-            else plan.steps
-        )
-        return self.declared.fit(steps, schema, table, receipt, **how)
+        return self.declared.fit(plan.steps.with_mechanism(receipt.mechanism), schema, table, receipt, **how)

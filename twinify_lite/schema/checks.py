@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from twinify_lite.schema import KEYS, Column
+from twinify_lite.schema.distributions import check_distribution
 from twinify_lite.schema.settle import LAST, zone_info
 from twinify_lite.schema.words import either, suggestion
 
@@ -257,4 +258,5 @@ CHECKS: dict[str, Callable[[Any, Column], Iterator[str]]] = {
     "sample": _check_choice("sample", ("omit", "surrogate")),
     "pattern": _check_pattern,
     "value": _check_value,
+    "distribution": check_distribution,
 }

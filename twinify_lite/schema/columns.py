@@ -42,12 +42,12 @@ _ANY = ("kind", "nullable", "dtype", "peeked")
 _RANGE = ("min", "max", "special", "heaps")
 #: What may be said of a column of each kind, in the order in which schema.toml says it.
 KEYS: dict[str, tuple[str, ...]] = {
-    "number": (*_ANY, *_RANGE, "scale", "decimals"),
-    "integer": (*_ANY, *_RANGE, "scale"),
-    "datetime": (*_ANY, *_RANGE, "resolution", "format", "zone"),
-    "category": (*_ANY, "levels", "other"),
-    "ordinal": (*_ANY, "levels", "other"),
-    "boolean": (*_ANY, "levels"),
+    "number": (*_ANY, *_RANGE, "scale", "decimals", "distribution"),
+    "integer": (*_ANY, *_RANGE, "scale", "distribution"),
+    "datetime": (*_ANY, *_RANGE, "resolution", "format", "zone", "distribution"),
+    "category": (*_ANY, "levels", "other", "distribution"),
+    "ordinal": (*_ANY, "levels", "other", "distribution"),
+    "boolean": (*_ANY, "levels", "distribution"),
     "identifier": (*_ANY, "sample", "pattern"),
     "constant": (*_ANY, "value"),
 }
@@ -60,7 +60,7 @@ class Column:
     `special` are values beside the numbers with a level of their own ("N", -1, 9999), written back as they stand here;
     `heaps` are ordinary values inside the range that stand out (0, 40, 99). `other` is the level of every text that is
     not listed. `peeked` names the keys that were read from the data without privacy. `dtype` is the Arrow type to give
-    back, None for text.
+    back, None for text. `distribution` is what a model without Python says of it, such as "ZeroInflated(Poisson)".
     """
 
     name: str
@@ -82,6 +82,7 @@ class Column:
     sample: Literal["omit", "surrogate"] = "omit"
     pattern: str = "{}"
     value: Cell | None = None
+    distribution: str | None = None
 
     def __post_init__(self) -> None:
         from twinify_lite.schema.rules import column_problems

@@ -8,7 +8,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
-from twinify_lite.schema import KEYS, LEVELLED, Column
+from twinify_lite.schema import KEYS, LEVELLED, RANGED, Column
 
 DEFAULTS: dict[str, Any] = {
     key: field.default for key, field in Column.__dataclass_fields__.items() if key not in ("name", "kind")
@@ -166,6 +166,11 @@ def _spelled_out(value: Any, _column: Column) -> Any:
     return re.sub("%.", lambda found: SHORTHANDS.get(found[0], found[0]), value) if isinstance(value, str) else value
 
 
+def _unspaced(value: Any, _column: Column) -> Any:
+    """A distribution as "ZeroInflated(Poisson)", however it was spaced."""
+    return "".join(value.split()) if isinstance(value, str) else value
+
+
 _SETTLERS: dict[tuple[str, str], Callable[[Any, Column], Any]] = {
     **{(kind, key): _as_text for kind in LEVELLED for key in ("levels", "other")},
     **{("integer", key): _as_whole for key in ("min", "max", "special", "heaps")},
@@ -174,4 +179,5 @@ _SETTLERS: dict[tuple[str, str], Callable[[Any, Column], Any]] = {
     ("datetime", "heaps"): _as_moment,
     ("datetime", "special"): _as_special,
     ("datetime", "format"): _spelled_out,
+    **{(kind, "distribution"): _unspaced for kind in (*RANGED, *LEVELLED)},
 }

@@ -35,6 +35,7 @@ _HEADER = """\
 #   special     values beside the range with a meaning of their own, such as -1 or "unknown"
 #   heaps       values in the range that stand out, such as 0 or 40
 #   other       the level for every text that is not in levels
+#   distribution a model without Python, such as "Normal", "ZeroInflated(Poisson)" or "Hurdle(LogNormal)"
 #   sample      "omit" the column from the twin, or write a "surrogate" by its pattern, such as "P{{:06d}}"
 """
 _PEEKED = "read from the data: not private"
@@ -199,7 +200,9 @@ def render(schema: Schema) -> str:
 
 
 def _header() -> str:
-    own = {kind: ", ".join(key for key in keys if key not in _shared()) for kind, keys in KEYS.items()}
+    own = {
+        kind: ", ".join(key for key in keys if key not in (*_shared(), "distribution")) for kind, keys in KEYS.items()
+    }
     return _HEADER.format(kinds="\n".join(f"#   {kind:<11} {KINDS[kind]} ({own[kind]})" for kind in KINDS))
 
 

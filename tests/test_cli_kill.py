@@ -1,0 +1,113 @@
+"""A fit that is stopped, by Ctrl-C or for good, leaves nothing half-written, and goes on without spending again."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from twinify_lite import artifact, demo
+from twinify_lite.table import write_table
+from twinify_lite.verification import verify
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
+CHECKPOINT = "out.twin.checkpoint"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_table(demo.hospital(3000), tmp_path / "data.csv")
+    (tmp_path / "schema.toml").write_text(demo.SCHEMA)
+    return tmp_path
+
+
+def start(folder, *arguments):
+    command = [sys.executable, "-m", "twinify_lite", "fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1"]
+    return subprocess.Popen(
+        [*command, "-o", "out.twin", *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def finish(running):
+    out, err = running.communicate(timeout=300)
+    return running.returncode, out.decode(), err.decode()
+
+
+def wait_for(running, path):
+    """Until the file is there, or the fit is over."""
+    while running.poll() is None and not path.exists():
+        time.sleep(0.005)
+
+
+def require_nothing_half_written(folder):
+    left = {path.name for path in folder.iterdir()} - {"data.csv", "schema.toml", CHECKPOINT, "out.twin"}
+    # Whoever is killed for good cannot clean up; its unfinished file has a name that nobody takes for a twin.
+    assert all(name.startswith(".twin-") and name.endswith(".tmp") for name in left), left
+    if (folder / "out.twin").exists():
+        artifact.read(folder / "out.twin")
+    return left
+
+
+def complete(folder):
+    """Go on from what is left, as a user would."""
+    if (folder / "out.twin").exists():
+        return
+    resumes = (folder / CHECKPOINT).exists()
+    code, out, err = finish(start(folder, *(["--resume"] if resumes else [])))
+    assert code == 0, err
+    assert "differential privacy" in out
+    assert not (folder / CHECKPOINT).exists()
+
+
+def require_true_statement(folder):
+    members = artifact.read(folder / "out.twin")
+    result = verify(artifact.json_from_bytes(members["statement.json"]))
+    assert result.private
+    assert result.recomputed <= 1.0
+
+
+def test_control_c_ends_with_130_and_the_fit_can_be_continued(folder):
+    running = start(folder)
+    wait_for(running, folder / CHECKPOINT)
+    running.send_signal(signal.SIGINT)
+    code, out, err = finish(running)
+    assert code == 130, (code, err)
+    assert out == ""
+    assert "Error: Interrupted." in err
+    assert "--resume" in err
+    assert "Traceback" not in err
+    assert require_nothing_half_written(folder) == set()
+    assert not (folder / "out.twin").exists()
+    complete(folder)
+    require_true_statement(folder)
+
+
+def test_a_killed_fit_can_be_continued(folder):
+    running = start(folder)
+    wait_for(running, folder / CHECKPOINT)
+    running.kill()
+    finish(running)
+    require_nothing_half_written(folder)
+    complete(folder)
+    require_true_statement(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(12))
+def test_a_fit_that_is_stopped_at_any_moment_loses_nothing(folder, moment):
+    chance = random.Random(moment)
+    how = chance.choice([signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+    for _ in range(2):
+        running = start(folder, *(["--resume"] if (folder / CHECKPOINT).exists() else []))
+        time.sleep(chance.uniform(0.1, 20))
+        running.send_signal(how)
+        code, _, err = finish(running)
+        assert code in (0, 130, -how), err
+        require_nothing_half_written(folder)
+        if code == 0:
+            break
+    complete(folder)
+    require_true_statement(folder)

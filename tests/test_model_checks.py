@@ -1,0 +1,197 @@
+"""`check_model` names the user's mistake, on made-up rows, and finds sound models sound."""
+
+import textwrap
+
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from model_cases import SMALL, boolean, category, integer, number, schema_of
+
+from twinify_lite.errors import ModelError
+from twinify_lite.models import check_model, resolve
+from twinify_lite.schema import Column
+
+HEADER = """
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+"""
+AGE = 'numpyro.sample("age", dist.Normal(mean, 0.3))'
+
+
+def check(tmp_path, body, schema=None, header=HEADER):
+    path = tmp_path / "my_model.py"
+    path.write_text(header + textwrap.dedent(body))
+    return check_model(str(path), schema or schema_of(number("age")))
+
+
+def in_model(*lines, before=""):
+    inside = "\n".join(f"        {line}" for line in lines)
+    start = f'    mean = numpyro.sample("mean", dist.Normal(0, 1))\n    {before}\n'
+    return f"def model(rows):\n{start}    with rows:\n{inside}\n"
+
+
+#: What is wrong, the lines of the model, and what the report must say. Found without compiling anything.
+MISTAKES = [
+    ("a column is not observed", in_model("pass"), "Column 'age' is not observed. Add `numpyro.sample('age', ...)`"),
+    (
+        "a site outside the plate",
+        'def model(rows):\n    numpyro.sample("age", dist.Normal(0, 1))\n',
+        "Column 'age' is sampled outside the row plate. Put it under `with rows:`.",
+    ),
+    (
+        "an observed site that is no column",
+        in_model(AGE, 'numpyro.sample("aeg", dist.Normal(0, 1), obs=jnp.zeros(rows.batch))'),
+        "Site 'aeg' is observed and is no column of the table",
+    ),
+    (
+        "a column that is given its cells twice",
+        in_model('numpyro.sample("age", dist.Normal(mean, 1), obs=jnp.zeros(rows.batch))'),
+        "Site 'age' has `obs=`. Leave it out",
+    ),
+    (
+        "a discrete latent",
+        in_model(AGE, before='k = numpyro.sample("k", dist.Bernoulli(0.5))'),
+        "'k' is a discrete latent",
+    ),
+    (
+        "a latent of one person",
+        in_model('z = numpyro.sample("z", dist.Normal(0, 1))', 'numpyro.sample("age", dist.Normal(z, 1))'),
+        "Site 'z' belongs to one row each, and AutoNormal would hold a value for every row",
+    ),
+    (
+        "a vector for a column",
+        in_model('numpyro.sample("age", dist.Normal(0, 1).expand([2]).to_event(1))'),
+        "over vectors",
+    ),
+    (
+        "levels for a number",
+        in_model('numpyro.sample("age", dist.Poisson(3.0))'),
+        "its distribution is for whole numbers",
+    ),
+    ("a wrong signature", "def model(x, y):\n    pass\n", "`model(x, y)` has the wrong arguments"),
+    ("no argument", "def model():\n    pass\n", "`model()` has the wrong arguments"),
+    ("no model", "def modle(rows):\n    pass\n", "it has no function `model`"),
+    ("a syntax error", "def model(rows:\n    pass\n", "my_model.py, line 5: it is not Python"),
+    (
+        "an error at import",
+        "import no_such_module\n",
+        "my_model.py, line 5: running the file failed: ModuleNotFoundError",
+    ),
+    ("an unknown guide", f'guide = "AutoNormale"\n{in_model(AGE)}', "there is no guide 'AutoNormale'"),
+    ("a name that is not there", in_model("foo"), "my_model.py, line 9: NameError: name 'foo' is not defined"),
+    ("a branch on a value", in_model("if mean > 0: pass", AGE), "Use jnp.where instead of `if`"),
+    ("a column that is not there", in_model('rows.levels("sex")'), "There is no column 'sex'. The columns are 'age'."),
+    ("a value before its site", in_model('rows["age"]', AGE), "is asked for before `numpyro.sample('age', ...)`"),
+]
+
+
+@pytest.mark.parametrize(("body", "said"), [case[1:] for case in MISTAKES], ids=[case[0] for case in MISTAKES])
+def test_check_names_the_mistake(tmp_path, body, said):
+    report = check(tmp_path, body)
+    assert not report.is_sound
+    assert said in str(report)
+    with pytest.raises(ModelError):
+        report.require()
+
+
+def test_check_lists_all_problems_at_once(tmp_path):
+    schema = schema_of(number("age"), category("sex"), number("income", min=-5.0))
+    body = in_model(AGE, 'numpyro.sample("income", dist.LogNormal(0, 1))')
+    report = check(tmp_path, body, schema)
+    assert len(report.problems) == 2
+    assert "Column 'income' begins below 0" in str(report)
+    assert "Column 'sex' is not observed" in str(report)
+
+
+def test_check_finds_rows_that_mix(tmp_path):
+    body = in_model(AGE, 'numpyro.sample("cost", dist.Normal(jnp.mean(rows["age"]), 1))')
+    report = check(tmp_path, body, schema_of(number("age"), number("cost")))
+    assert "Site 'cost' mixes rows" in str(report)
+
+
+def test_check_finds_a_density_and_a_gradient_that_are_not_finite(tmp_path):
+    logarithm = "dist.Normal(jnp.log(-1 - jnp.abs(mean)), 1.0)"
+    report = check(tmp_path, in_model(f'numpyro.sample("age", {logarithm})'))
+    assert "Site 'age' has a density that is not finite" in str(report)
+    root = "dist.Normal(jnp.sqrt(jnp.abs(mean - mean)), 1.0)"
+    report = check(tmp_path, in_model(f'numpyro.sample("age", {root})'))
+    assert "The gradient with respect to 'mean' is not finite" in str(report)
+
+
+def test_check_finds_a_sound_model_sound_and_says_what_it_saw(tmp_path):
+    report = check(tmp_path, in_model(AGE))
+    assert report.is_sound
+    assert report.require() is report
+    assert "my_model.py fits the table." in str(report)
+    assert "its place in [-1, 1] of the range" in str(report)
+    assert report.latents == {"mean": ()}
+
+
+FITS = [
+    (category("c", ("a", "b", "c")), "dist.Normal(0, 1)", "Use Categorical with 3 probabilities"),
+    (category("c", ("a", "b", "c")), "dist.Bernoulli(0.5)", "has 3 levels, and its distribution has 2"),
+    (boolean("c"), "dist.Poisson(1.0)", "Use Categorical"),
+    (number("c", min=-1.0), "dist.Gamma(1.0, 1.0)", "begins below 0, and its distribution is for positive numbers"),
+    (integer("c", min=-1), "dist.Poisson(1.0)", "begins below 0, and its distribution is for counts"),
+    (integer("c", max=20), "dist.Binomial(10, 0.5)", "goes up to its `max`, and its distribution ends before"),
+    (number("c"), "dist.Pareto(1.0, 1.0)", "a bound that is not 0"),
+    (number("c"), "dist.Dirichlet(jnp.ones(2))", "over vectors"),
+    (
+        Column(name="c", kind="datetime"),
+        "dist.Poisson(1.0)",
+        "is a datetime, and its distribution is",
+    ),
+]
+
+
+@pytest.mark.parametrize(("column", "distribution", "said"), FITS, ids=[f"{c.kind} {d}" for c, d, _ in FITS])
+def test_check_refuses_a_distribution_whose_support_does_not_fit_the_column(tmp_path, column, distribution, said):
+    report = check(tmp_path, in_model(f'numpyro.sample("c", {distribution})'), schema_of(column))
+    assert said in str(report)
+
+
+def test_resolve_names_what_is_not_there(tmp_path):
+    with pytest.raises(ModelError, match=r"There is no model file .*gone\.py"):
+        resolve(str(tmp_path / "gone.py"), SMALL)
+    with pytest.raises(ModelError, match=r"There is no template 'mixtures'; did you mean 'mixture'\?"):
+        resolve("mixtures", SMALL)
+    with pytest.raises(ModelError, match=r"There is no template 'zzz'\. The templates are .*mixture"):
+        resolve("zzz", SMALL)
+    with pytest.raises(ModelError, match="is a folder"):
+        resolve(str(tmp_path), SMALL)
+    with pytest.raises(ModelError, match="A model is the name of a template"):
+        resolve(5, SMALL)
+
+
+def test_resolve_takes_functions_and_families():
+    def model(rows):
+        with rows:
+            numpyro.sample("age", dist.Normal(0, 1))
+
+    family = resolve(model, SMALL)
+    assert family.name == "model"
+    assert resolve(family, SMALL) is family
+
+
+PROCESSING = [
+    ("frame.assign(age=frame['age'] - frame['age'].mean())", "preprocess does not work row by row: 'age'"),
+    ("frame.dropna()", "It must make one of each"),
+    ("frame.assign(age=frame['age'].rank())", "preprocess does not work row by row"),
+    ("frame.assign(age=frame['age'].fillna(frame['age'].median()))", "preprocess does not work row by row"),
+    ("frame.assign(age=SEEN.append(1) or len(SEEN))", "from call to call"),
+    ("frame['age']", "it must return a DataFrame"),
+    ("frame.assign(age=frame['nothing'])", "KeyError"),
+]
+
+
+@pytest.mark.parametrize(("result", "said"), PROCESSING, ids=[case[0] for case in PROCESSING])
+def test_check_proves_that_preprocess_works_row_by_row(tmp_path, result, said):
+    body = f"SEEN = []\ndef preprocess(frame):\n    return {result}\n" + in_model(AGE)
+    assert said in str(check(tmp_path, body))
+
+
+def test_check_lets_row_functions_pass(tmp_path):
+    body = "def preprocess(frame):\n    return frame.assign(age=(frame['age'] * 2).round(1))\n"
+    body += "def postprocess(frame):\n    return frame.assign(age=frame['age'] / 2)\n" + in_model(AGE)
+    assert check(tmp_path, body).is_sound

@@ -1,0 +1,87 @@
+"""`twin demo`: a made-up hospital, its twin, and the two side by side."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from twinify_lite.cli_base import (
+    Failure,
+    force_option,
+    json_option,
+    note,
+    quiet_option,
+    require_free,
+    show,
+    show_json,
+    warn_not_private,
+)
+from twinify_lite.cli_fit import three_lines
+from twinify_lite.cli_progress import Progress
+
+SAMPLED = 10_000
+
+
+@click.command()
+@click.option("--folder", default="twin-demo", show_default=True, help="Where its files go.")
+@click.option("--rows", type=click.IntRange(min=100), help="How many people to make up.  [default: 20000]")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="The privacy budget.")
+@click.option("--seed", type=int, help="For tests: the same twin every time, which is NOT PRIVATE.")
+@force_option
+@json_option
+@quiet_option
+def demo(
+    folder: str, rows: int | None, epsilon: float, seed: int | None, force: bool, as_json: bool, quiet: bool
+) -> None:
+    """Make up a hospital, and a twin of it.
+
+    Writes the made-up table, fits a private twin, samples 10,000 rows, and shows both side by side. Takes a minute or
+    two.
+    """
+    names = ("hospital.csv", "schema.toml", "hospital.twin", "synthetic.csv")
+    data, schema, target, synthetic = (os.path.join(folder, name) for name in names)
+    _make(folder)
+    require_free([data, schema, target, synthetic], force=force)
+    progress = Progress(quiet=quiet)
+    progress("compiling")
+
+    import pandas as pd
+
+    from twinify_lite.demo import ROWS, SCHEMA, compare, hospital
+    from twinify_lite.schema import Schema
+    from twinify_lite.table import write_table
+    from twinify_lite.twin import fit
+
+    people = hospital(rows or ROWS)
+    declared = Schema.from_toml(SCHEMA)
+    write_table(people, data)
+    with open(schema, "w", encoding="utf-8") as file:
+        file.write(SCHEMA)
+    try:
+        twin = fit(data, epsilon=epsilon, schema=declared, insecure_seed=seed, progress=progress)
+    finally:
+        progress.close()
+    twin.save(target)
+    write_table(twin.batches(SAMPLED), synthetic)
+    if not twin.is_private:
+        warn_not_private(twin.statement.get("why_not"))
+    if as_json:
+        show_json({"files": [data, schema, target, synthetic], "rows": twin.rows, "statement": twin.statement})
+        return
+    # Both from their files, as anybody would look at them.
+    show(compare(pd.read_csv(data), pd.read_csv(synthetic)))
+    show("\nThese people do not exist. With real data, only the right column could be shown.\n")
+    show("\n".join(three_lines(twin.statement)))
+    show(f"\nIn {folder}: {', '.join(names)}.")
+    if not quiet:
+        note(f"Next: look at {synthetic}; twin verify {target}; twin fit YOUR.csv --epsilon 1")
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise Failure(
+            f"The folder {folder} cannot be made: {os.strerror(error.errno or 0)}. Choose one: --folder."
+        ) from None

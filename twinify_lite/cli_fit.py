@@ -1,0 +1,232 @@
+"""`twin fit`: one table, one budget, one twin."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from twinify_lite.cli_base import (
+    Failure,
+    force_option,
+    json_option,
+    look_options,
+    note,
+    quiet_option,
+    require_free,
+    settings_option,
+    show,
+    show_json,
+    warn_not_private,
+)
+from twinify_lite.cli_progress import Progress
+from twinify_lite.errors import TwinError
+
+if TYPE_CHECKING:
+    from twinify_lite.twin import Twin
+
+_NO_EPSILON = (
+    "Say how much privacy may be spent: --epsilon 1 is a common choice, less is more private. There is no default, as "
+    "only the owner of the data can decide it."
+)
+_LONG = 60  # letters, above which an item does not go into three lines
+_SEEDED = "rows and noise come from --seed, so anyone can subtract the noise"
+
+
+def _epsilon(ctx: click.Context, _param: click.Parameter, value: float | None) -> float:
+    if value is None:
+        raise click.UsageError(_NO_EPSILON, ctx)
+    return value
+
+
+@click.command()
+@click.argument("data")
+@click.option("--epsilon", type=float, callback=_epsilon, help="The privacy budget.  [required]")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="Well below one over the number of rows.")
+@click.option(
+    "--model",
+    help="auto, a template's name (`twin templates`) or a .py file.  [default: the schema's distributions, or auto]",
+)
+@click.option("--schema", metavar="FILE", help="What is public of the table.  [default: found from the budget]")
+@click.option("-o", "--output", metavar="FILE", help="The twin.  [default: DATA's name with .twin, in this folder]")
+@click.option(
+    "--relation",
+    type=click.Choice(["add-remove", "substitute"]),
+    default="add-remove",
+    show_default=True,
+    help="Which tables are neighbours: one row more or less, or one row replaced (the row count is public then).",
+)
+@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True, help="Runs it.")
+@click.option("--target", metavar="COLUMN", help="The column that matters most: it gets more of the budget.")
+@click.option("--accept", metavar="COLUMN", multiple=True, help="Take as public what the schema read from this column.")
+@settings_option
+@click.option("--resume", is_flag=True, help="Continue an interrupted fit from its checkpoint, without spending again.")
+@force_option
+@click.option("--seed", type=int, help="For tests and papers: the same twin every time, which is NOT PRIVATE.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and its noise. Spends nothing.")
+@json_option
+@quiet_option
+@look_options
+def fit(
+    data: str,
+    output: str | None,
+    resume: bool,
+    force: bool,
+    seed: int | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Fit a private twin of the table DATA.
+
+    DATA is a CSV, Parquet or Feather file, or - for stdin. One row is one person. The twin is a file that `twin
+    sample` makes synthetic rows from; it may be shared.
+    """
+    target = output or _default_output(data)
+    checkpoint = f"{target}.checkpoint"
+    if not dry_run:
+        require_free([target], force=force)
+        _require_checkpoint(checkpoint, resume=resume, force=force)
+    arguments = _arguments(data, seed=seed, **options)
+    if dry_run:
+        _show_plan(arguments, as_json=as_json)
+        return
+    if seed is not None:
+        warn_not_private(_SEEDED)
+    twin = _run(arguments, checkpoint, resume=resume, quiet=quiet)
+    twin.save(target)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(checkpoint)
+    _report(twin, target, model=options["model"], as_json=as_json, quiet=quiet)
+
+
+def _default_output(data: str) -> str:
+    if data == "-":
+        raise Failure("A table from stdin has no name. Name the twin: -o FILE.twin.", 2, kind="UsageError")
+    name = os.path.basename(data).removesuffix(".gz")
+    return f"{os.path.splitext(name)[0]}.twin"
+
+
+def _require_checkpoint(checkpoint: str, *, resume: bool, force: bool) -> None:
+    there = os.path.lexists(checkpoint)
+    if resume and not there:
+        raise Failure(f"There is no {checkpoint} to continue from. Start the fit without --resume.")
+    if there and not resume and not force:
+        raise Failure(
+            f"{checkpoint} is there: a fit was interrupted, and what it spent is spent. Continue it with --resume, "
+            "which spends nothing more, or begin anew, and spend again, with --force."
+        )
+
+
+def _arguments(data: str, *, seed: int | None, settings: tuple[tuple[str, Any], ...], **options: Any) -> dict[str, Any]:
+    """The arguments of `twin.fit`, the table read."""
+    from twinify_lite.schema import Schema
+    from twinify_lite.table import read_table
+
+    schema = options.pop("schema")
+    declared = None if schema is None else Schema.load(schema)  # before the table, which may be large
+    look = {key: options.pop(key) for key in ("format", "separator", "decimal", "encoding")}
+    return {
+        "data": read_table(data, **look),
+        "insecure_seed": seed,
+        "options": dict(settings),
+        "schema": declared,
+        **options,
+    }
+
+
+def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:
+    from twinify_lite import twin
+
+    plan = twin.dry_run(**arguments)
+    if as_json:
+        show_json(plan)
+        return
+    width = max(map(len, plan), default=0)
+    show("\n".join(f"{name:<{width}}  {value}" for name, value in plan.items()))
+    note("Nothing was spent. Override a line with --set NAME=VALUE.")
+
+
+def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: bool) -> Twin:
+    progress = Progress(quiet=quiet)
+    progress("compiling")
+    from twinify_lite import twin
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
+            return twin.fit(**arguments, checkpoint=checkpoint, resume=resume, progress=progress)
+    except TwinError:  # going on would end in the same way
+        raise
+    except BaseException as error:
+        _point_to(checkpoint, error)
+        raise
+    finally:
+        progress.close()
+
+
+def _point_to(checkpoint: str, error: BaseException) -> None:
+    """Have `error` say how to go on, if there is something to go on from."""
+    if os.path.lexists(checkpoint):
+        how = "The same command with --resume continues from its checkpoint, and spends nothing more."
+        error.spent = " ".join(filter(None, [getattr(error, "spent", None), how]))
+
+
+def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet: bool) -> None:
+    """What is guaranteed, where the twin is, and what to do next."""
+    if not quiet:
+        for sentence in twin.notes:
+            note(sentence)
+    if not twin.is_private:
+        warn_not_private(twin.statement.get("why_not"))
+    _warn_delta(twin)
+    if as_json:
+        show_json(
+            {"twin": target, "private": twin.is_private, "rows": twin.rows, "notes": list(twin.notes)}
+            | {"statement": twin.statement}
+        )
+        return
+    show("\n".join(three_lines(twin.statement)))
+    show(f"The twin is {target}.")
+    if not quiet:
+        own = f" --model {model}" if model and model.endswith(".py") else ""  # a file's code is not run from the twin
+        note(f"Next: twin sample {target} --n {twin.rows}{own}")
+
+
+def _warn_delta(twin: Twin) -> None:
+    delta = twin.statement["delta"]
+    if delta * twin.rows > 1:
+        note(
+            f"Warning: delta {delta:g} is above one over the noisy number of rows, {twin.rows}: it would allow "
+            f"publishing a random person's row. Pass --delta {0.1 / twin.rows:.0e} or less.",
+            fg="yellow",
+        )
+
+
+def three_lines(statement: dict[str, Any]) -> list[str]:
+    """A privacy statement in three lines: the guarantee, what was spent, what it does not hide."""
+    changes = {"add-remove": "adding or removing one row", "substitute": "replacing one row by another"}
+    head = (
+        f"({float(statement['epsilon']):g}, {statement['delta']:g})-differential privacy under "
+        f"{changes[statement['relation']]} ({statement['unit']})."
+        if statement["private"]
+        else f"NOT PRIVATE: {statement['why_not']}."
+    )
+    epsilon, delta = float(statement["spent"]["epsilon"]), statement["spent"]["delta"]
+    count = sum(len(stage["receipts"]) for stage in statement["stages"])
+    return [
+        head,
+        f"Spent: epsilon {epsilon:.4g}, delta {delta:.3g} (upper bounds), in {count} releases.",
+        f"Public: {_public(statement['public'])}.",
+    ]
+
+
+def _public(items: list[str]) -> str:
+    """What a statement does not hide, the long items only counted."""
+    short = [item for item in items if len(item) <= _LONG]
+    more = [f"{len(items) - len(short)} more, which `twin describe` lists"] if len(short) < len(items) else []
+    return "; ".join(short + more)

@@ -1,0 +1,72 @@
+"""A bar on stderr while a fit runs: what it does, how far it is, how long it will take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+_WIDTH = 30
+_EVERY = 0.1  # seconds between two drawings
+
+
+class Progress:
+    """Call it with (phase, done, total). On a terminal it draws a bar; elsewhere it says each phase once.
+
+    Nothing private reaches it: phases are fixed words, and how many steps there are is public.
+    """
+
+    def __init__(self, *, quiet: bool = False, file: TextIO | None = None):
+        self._file = sys.stderr if file is None else file
+        self._quiet = quiet
+        self._draws = not quiet and self._file.isatty()
+        self._phase: str | None = None
+        self._began = self._drawn = 0.0
+        self._first = self._shown = 0
+
+    def __call__(self, phase: str, done: int = 0, total: int = 0) -> None:
+        """`done` of `total` steps of `phase` are done."""
+        now = time.monotonic()
+        if phase != self._phase:
+            self._begin(phase, done, now)
+        if self._draws and (now - self._drawn >= _EVERY or done == total):
+            self._draw(bar(phase, done, total, now - self._began, since=self._first))
+            self._drawn = now
+
+    def close(self) -> None:
+        """Leave an empty line for what comes next."""
+        if self._draws and self._shown:
+            self._draw("")
+            self._file.write("\r")
+            self._file.flush()
+
+    def _begin(self, phase: str, done: int, now: float) -> None:
+        self._phase, self._began, self._drawn, self._first = phase, now, 0.0, done
+        if not self._quiet and not self._draws:
+            self._file.write(f"{phase} ...\n")
+            self._file.flush()
+
+    def _draw(self, line: str) -> None:
+        self._file.write("\r" + line.ljust(self._shown))
+        self._file.flush()
+        self._shown = len(line)
+
+
+def bar(phase: str, done: int, total: int, seconds: float, *, since: int = 0) -> str:
+    """One line of progress.
+
+    >>> bar("fitting", 250, 1000, 10.0)
+    'fitting [#######.......................]  25 %, 30 s left'
+    """
+    if total <= 1:
+        return f"{phase} ..."
+    filled = int(_WIDTH * done / total)
+    left = f", {_span(seconds * (total - done) / (done - since))} left" if since < done < total else ""
+    return f"{phase} [{'#' * filled}{'.' * (_WIDTH - filled)}] {100 * done // total:3d} %{left}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

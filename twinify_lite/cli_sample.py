@@ -1,0 +1,120 @@
+"""`twin sample`: synthetic rows, streamed to a file."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+import click
+
+from twinify_lite.cli_base import (
+    Failure,
+    force_option,
+    json_option,
+    note,
+    quiet_option,
+    require_free,
+    show_json,
+    warn_not_private,
+)
+
+
+class Where(click.ParamType):
+    """COLUMN=VALUE."""
+
+    name = "where"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """A pair of the column and its value, which may itself contain a `=`, as in income=<=50K."""
+        column, mark, wanted = str(value).partition("=")
+        if not (column and mark):
+            self.fail("write it as COLUMN=VALUE, such as sex=female.", param, ctx)
+        return column, wanted
+
+
+@click.command()
+@click.argument("twin", required=False)
+@click.option("--n", "rows", type=click.IntRange(min=1), help="How many rows.  [default: the table's noisy row count]")
+@click.option("-o", "--output", metavar="FILE", help="The table, or - for stdout.  [default: synthetic.csv]")
+@click.option(
+    "--format",
+    type=click.Choice(["csv", "tsv", "parquet", "feather"]),
+    help="Of the table.  [default: by its name]",
+)
+@click.option(
+    "--datasets", type=click.IntRange(1, 10_000), help="Write this many tables, numbered, each of its own draw."
+)
+@click.option("--seed", type=int, help="The same rows every time. This is safe: sampling spends no privacy.")
+@click.option("--where", metavar="COLUMN=VALUE", type=Where(), multiple=True, help="Only rows with this value.")
+@click.option("--model", metavar="FILE", help="The file of a twin's own model; it must be the one that was fitted.")
+@click.option("--trust-model", is_flag=True, help="Run the model code inside the twin. Only for a twin that you trust.")
+@force_option
+@json_option
+@quiet_option
+def sample(
+    twin: str | None,
+    rows: int | None,
+    output: str | None,
+    format: str | None,
+    datasets: int | None,
+    seed: int | None,
+    where: tuple[tuple[str, str], ...],
+    model: str | None,
+    trust_model: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write synthetic rows from TWIN.
+
+    Without TWIN it is the only .twin file in this folder, or the newest. Each dataset comes from one draw of the
+    model's posterior.
+    """
+    targets = _targets(output, format, datasets)
+    if targets == ["-"]:
+        if as_json:
+            raise click.UsageError("The rows go to stdout, and so would the JSON. Give the table a name with -o.")
+    else:
+        require_free(targets, force=force)
+    source = twin or newest_twin(quiet=quiet)
+
+    from twinify_lite.table import write_table
+    from twinify_lite.twin import load
+
+    loaded = load(source, model=model, trust_model=trust_model)
+    if not loaded.is_private:
+        warn_not_private(loaded.statement.get("why_not"))
+    if len(targets) > loaded.fitted.datasets:
+        raise Failure(f"{source} has {loaded.fitted.datasets} draws, one a dataset. Ask for fewer with --datasets.")
+    number = rows or loaded.rows
+    for dataset, target in enumerate(targets):
+        batches = loaded.batches(number, seed=seed, dataset=dataset, where=dict(where) or None)
+        write_table(batches, target, format=format)
+    if as_json:
+        show_json({"twin": source, "files": targets, "rows": number, "private": loaded.is_private})
+    elif targets != ["-"] and not quiet:
+        note(f"{number} synthetic rows from {source}: {', '.join(targets)}")
+
+
+def _targets(output: str | None, format: str | None, datasets: int | None) -> list[str]:
+    """The files to write: one, or several with numbers of the same width before the extension."""
+    name = output or f"synthetic.{format or 'csv'}"
+    if datasets is None:
+        return [name]
+    if name == "-":
+        raise click.UsageError("Only one table can go to stdout. Leave out --datasets, or name a file with -o.")
+    packed = ".gz" if name.endswith(".gz") else ""
+    stem, extension = os.path.splitext(name.removesuffix(".gz"))
+    width = len(str(datasets))
+    return [f"{stem}-{number:0{width}d}{extension}{packed}" for number in range(1, datasets + 1)]
+
+
+def newest_twin(*, quiet: bool = False) -> str:
+    """The only `.twin` file in this folder, or the newest, which is said then."""
+    found = sorted(glob.glob("*.twin"), key=lambda path: (os.path.getmtime(path), path))
+    if not found:
+        raise Failure("There is no .twin file in this folder. Name one, or make one: twin fit DATA --epsilon E.")
+    if len(found) > 1 and not quiet:
+        note(f"{len(found)} twins are here; this is the newest, {found[-1]}. Name another one to use it.")
+    return found[-1]

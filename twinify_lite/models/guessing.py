@@ -1,0 +1,54 @@
+"""A complete schema where the real one is still open, so that a model can be tried before anything is spent."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from twinify_lite.schema import Column, Schema
+
+
+def made_up_schema(schema: Schema) -> Schema:
+    """`schema` with invented ranges and levels for all that it leaves open. Nothing in it comes from a table.
+
+    Open columns can be missing, numbers lie between 0 and 100, and categories have three levels, as the worst that a
+    model must be ready for.
+    """
+    return schema.replace_columns(_complete(column) for column in schema.modelled)
+
+
+def _complete(column: Column) -> Column:
+    changes: dict[str, Any] = {} if column.nullable is not None else {"nullable": True}
+    if column.is_levelled:
+        return column.replace(**changes) if column.levels else column.replace(**changes, levels=("a", "b", "c"))
+    return column.replace(**changes, **_range(column))
+
+
+def _range(column: Column) -> dict[str, Any]:
+    if column.kind == "datetime":
+        return _times(column)
+    low, high = column.min, column.max
+    if low is None:
+        low = (1 if column.scale == "log" else 0) if high is None else (high / 100 if high > 0 else high - 100)
+    high = max(low + 100, 100) if high is None else high
+    if column.kind == "integer":
+        low, high = int(low), int(high)
+    # Ends that are open lie around the heaps that are declared.
+    points = [*(column.heaps or ()), low, high]
+    return {"min": min(points), "max": max(points), "special": column.special or (), "heaps": column.heaps or ()}
+
+
+def _times(column: Column) -> dict[str, Any]:
+    century = datetime.timedelta(days=36524)
+    day = datetime.date(1950, 1, 1)
+    low, high = column.min, column.max
+    if low is None and high is None:
+        low, high = (day, day + century) if not column.heaps else (min(column.heaps), max(column.heaps))
+    try:
+        low = high - century if low is None else low
+        high = low + century if high is None else high
+        if low == high:
+            high = low + century
+    except OverflowError:
+        low, high = day, day + century
+    return {"min": low, "max": high, "special": column.special or (), "heaps": column.heaps or ()}

@@ -1,0 +1,200 @@
+"""`preprocess` and `postprocess` of a model file: a DataFrame from a DataFrame, row by row, as in twinify.
+
+A function that looks at other rows (a mean to subtract, the levels of a column, rows to drop) would carry one person
+into another's row, and no noise is sized for that. So `preprocess` is given every row of the table alone, in a frame
+of one row: whatever it computes is computed from that row. That is slow (about a second for 3,000 rows), and it is
+sound, up to a function that keeps a memory of its own between calls, for which the check looks as well as it can.
+`postprocess` sees generated rows, which are public; it must work row by row so that rows can be made in batches.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from twinify_lite import cells
+from twinify_lite.encode import decode
+from twinify_lite.errors import ModelError
+from twinify_lite.models.guessing import made_up_schema
+from twinify_lite.models.program import made_up_arrays
+from twinify_lite.models.source import Source
+from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.draft import draft
+from twinify_lite.table import PrivateTable
+
+Frame = Callable[[pd.DataFrame], pd.DataFrame]
+_ROWS = 40
+# What a column of each kind is to pandas: chosen by the kind, never by the cells, so that no row decides for another.
+_DTYPES = {"number": "float64", "integer": "Int64", "boolean": "boolean", "datetime": "datetime64[us]"}
+
+
+def prepare_table(source: Source, table: PrivateTable) -> PrivateTable:
+    """The table that `preprocess` makes of `table`, a row from each row; `table` itself if there is no `preprocess`.
+
+    Formal guarantee: row i of the result is a function of row i of `table` and of public things only, if `preprocess`
+    keeps no memory between calls. A row for which it fails, or from which it makes none or several, is missing
+    throughout: to tell would be to tell something of the row.
+    """
+    if source.preprocess is None:
+        return table
+    schema = draft(table)
+    problems = list(_problems(source, "preprocess", source.preprocess, _made_up_frame(schema, _ROWS)))
+    if problems:
+        raise ModelError("\n".join(problems))
+    wanted = _types(source.preprocess, schema)
+    frame = to_frame(schema, table)
+    made = [_alone(source.preprocess, frame.iloc[i : i + 1], wanted) for i in range(len(frame))]
+    columns = {name: pa.array([row[j] for row in made], kind) for j, (name, kind) in enumerate(wanted.items())}
+    return PrivateTable(pa.table(columns))
+
+
+def finish_table(source: Source, table: pa.Table) -> pa.Table:
+    """What `postprocess` makes of generated rows; they themselves if there is none."""
+    if source.postprocess is None:
+        return table
+    made = source.postprocess(table.to_pandas())
+    return pa.Table.from_pandas(made, preserve_index=False).replace_schema_metadata(table.schema.metadata)
+
+
+def to_frame(schema: Schema, table: PrivateTable) -> pd.DataFrame:
+    """The rows as pandas has them, with the types of their kinds."""
+    rows, decimal = table.reveal(), table.style.decimal if table.style else "."
+    return pd.DataFrame({c.name: _series(c, rows[c.name], decimal) for c in schema.columns}).reset_index(drop=True)
+
+
+def _series(column: Column, array: pa.ChunkedArray, decimal: str) -> pd.Series:
+    plain = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if column.kind not in _DTYPES:
+        return pd.Series(plain.cast(pa.string()).to_pylist(), dtype=object)
+    if column.kind in ("boolean", "datetime"):
+        typed = plain.to_pandas()
+        if column.kind == "datetime":
+            return pd.to_datetime(typed, errors="coerce", format="ISO8601").astype(_DTYPES["datetime"])
+        return typed.map(_truth).astype("boolean")
+    value, state = cells.parse(column, plain, decimal=decimal)
+    series = pd.Series(value, dtype=_DTYPES[column.kind])
+    return series.mask(state != cells.VALUE)
+
+
+def _truth(cell: Any) -> Any:
+    text = str(cell).strip().lower()
+    return (
+        True if text in ("true", "t", "yes", "y", "1") else False if text in ("false", "f", "no", "n", "0") else pd.NA
+    )
+
+
+def _types(function: Frame, schema: Schema) -> dict[str, pa.DataType]:
+    """The columns that the function makes, and their types, from made-up rows: public, whatever the table holds."""
+    made = function(_made_up_frame(schema, _ROWS))
+    return {field.name: field.type for field in pa.Schema.from_pandas(made, preserve_index=False)}
+
+
+def _alone(function: Frame, row: pd.DataFrame, wanted: dict[str, pa.DataType]) -> list[Any]:
+    """The cells that the function makes of one row; all missing if it fails, or does not make just one row."""
+    nothing = [None] * len(wanted)
+    try:
+        made = _quietly(function, row.reset_index(drop=True))
+        if len(made) != 1:
+            return nothing
+        record = pa.Table.from_pandas(made[list(wanted)], preserve_index=False)
+        return [_cell(record.column(name), kind) for name, kind in wanted.items()]
+    except Exception:
+        return nothing
+
+
+def _quietly(function: Frame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Run the function without its warnings, which could quote a cell."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(frame)
+
+
+def _cell(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
+    try:
+        return column.cast(kind)[0].as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
+
+
+# -- the check --------------------------------------------------------------------------------------------------------
+
+
+def processing_problems(source: Source, schema: Schema) -> Iterator[str]:
+    """Whether the functions work row by row, tried on made-up rows: alone, among others, reversed, and again."""
+    for key in ("preprocess", "postprocess"):
+        function = getattr(source, key)
+        if function is not None:
+            yield from _problems(source, key, function, _made_up_frame(schema, _ROWS))
+
+
+def _made_up_frame(schema: Schema, rows: int) -> pd.DataFrame:
+    """Rows that nobody has, with missing cells and the ends of ranges among them."""
+    whole = made_up_schema(schema)
+    nullable = whole.replace_columns(column.replace(nullable=True) for column in whole.modelled)
+    table = decode(nullable, made_up_arrays(nullable, rows, seed=3), rows=rows)
+    lacking = [column.name for column in schema.columns if column.name not in table.column_names]
+    for name in lacking:
+        table = table.append_column(name, pa.array([f"{name}{i}" for i in range(rows)]))
+    return to_frame(nullable, PrivateTable(table.select([column.name for column in schema.columns])))
+
+
+def _problems(source: Source, key: str, function: Frame, frame: pd.DataFrame) -> Iterator[str]:
+    try:
+        together = _result(function, frame)
+        if len(together) != len(frame):
+            yield (
+                f"{source.name}: {key} makes {len(together)} rows of {len(frame)}. It must make one of each: leaving "
+                "rows out, or repeating them, shows through to others. Mark cells as missing instead."
+            )
+            return
+        reverse = _result(function, frame.iloc[::-1].reset_index(drop=True)).iloc[::-1].reset_index(drop=True)
+        alone = [_result(function, frame.iloc[i : i + 1].reset_index(drop=True)) for i in range(len(frame))]
+        few = _result(function, frame.iloc[:7].reset_index(drop=True))
+        again = _result(function, frame)
+    except Exception as error:
+        yield f"{source.locate(error)} (in {key}, on made-up rows with missing cells)"
+        return
+    pairs = [(again, together), (reverse, together), (few, together.iloc[:7])]
+    pairs += [(row, together.iloc[i : i + 1]) for i, row in enumerate(alone)]
+    mixed = sorted({name for one, other in pairs for name in _different(one, other)})
+    if mixed:
+        yield (
+            f"{source.name}: {key} does not work row by row: {', '.join(map(repr, mixed))} of a row changes with the "
+            "rows beside it, or from call to call (a mean, a rank, levels that were seen, random numbers?). Compute "
+            "each row from its own cells and from constants."
+        )
+
+
+def _result(function: Frame, frame: pd.DataFrame) -> pd.DataFrame:
+    made = _quietly(function, frame.copy())
+    if not isinstance(made, pd.DataFrame):
+        raise ModelError("it must return a DataFrame.")
+    return made.reset_index(drop=True)
+
+
+def _different(one: pd.DataFrame, other: pd.DataFrame) -> list[str]:
+    """The columns in which two frames differ; types may, as those of one row can be narrower."""
+    if list(one.columns) != list(other.columns):
+        return sorted(set(one.columns) ^ set(other.columns)) or list(map(str, one.columns))
+    if len(one) != len(other):
+        return ["the number of rows"]
+    return [name for name in one.columns if not _same(one[name], other[name])]
+
+
+def _same(one: pd.Series, other: pd.Series) -> bool:
+    a, b = one.to_numpy(object), other.to_numpy(object)
+    missing = pd.isna(a) & pd.isna(b)
+    return all(gone or _equal(x, y) for gone, x, y in zip(missing, a, b, strict=True))
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if pd.isna(x) or pd.isna(y):
+        return False
+    if isinstance(x, float | np.floating):
+        return bool(np.isclose(float(x), float(y), rtol=1e-9, atol=0))
+    return bool(x == y)

@@ -1,0 +1,288 @@
+"""A model and a schema together: the program that DPSVI fits, and the one that generates.
+
+The user's function knows neither the table nor whether it is being fitted. Here it is run on rows that are given
+(`Program.model`) or drawn (`Program.draw`), with the sites that it may leave to us: where a cell is missing or special.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jaxtyping import Array
+from numpyro import handlers
+from numpyro.infer import autoguide, init_to_value
+
+from twinify_lite.errors import ModelError
+from twinify_lite.models import units
+from twinify_lite.models.rows import PLATE, ColumnSites, PriorEnds, Rows
+from twinify_lite.models.scaling import Scaled, find_scales, is_scalable
+from twinify_lite.models.source import Source
+from twinify_lite.models.units import Unit, state_site
+from twinify_lite.schema import Schema
+
+Sites = dict[str, dict[str, Any]]
+# How far apart the numbers of an array start, in unconstrained space; and rows to find the latents' scales by.
+_APART, _ROWS = 0.2, 128
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Program:
+    """A model for the columns of one complete schema.
+
+    `added` are the columns whose state we sample ourselves, `scales` the units of global latents (see `scaling`).
+    """
+
+    source: Source
+    schema: Schema
+    options: Mapping[str, Any]
+    units: dict[str, Unit]
+    added: tuple[str, ...]
+    scales: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def model(self, table: Mapping[str, Array], N: int) -> None:  # noqa: N803  (DPSVI's name for the number of rows)
+        """The model of rows that are given, in the units of its sites."""
+        self._run(self._rows(table, N))
+
+    def guide(self) -> Callable:
+        """The guide of `model`: the user's function, or the automatic one of the name that the file gives."""
+        if callable(self.source.guide):
+            return self._guide
+        start = {name: value / self.scales.get(name, 1.0) for name, value in self.start.items()}
+        return getattr(autoguide, self.source.guide)(self.prior(start), init_loc_fn=init_to_value(values=start))
+
+    def scaled(self) -> Program:
+        """The same program with global latents in units of what a row tells of them.
+
+        With a guide of the user's own, which samples them in the model's units, they stay as they are.
+        """
+        if callable(self.source.guide):
+            return self
+        latents = self.start
+        drawn = jax.jit(self.draw, static_argnums=2)(latents, jax.random.key(2), _ROWS)
+        sites = sketch(lambda: self.model(drawn, _ROWS))
+        names = [name for name, site in sites.items() if is_scalable(site)]
+        made = dataclasses.replace(self, scales=find_scales(self.model, latents, names, drawn))
+        made.__dict__["start"] = latents  # scales do not move it
+        return made
+
+    def draw(self, values: Mapping[str, Array], key: Array, rows: int) -> dict[str, Array]:
+        """Rows that the model draws, given `values` of its global latents and parameters; in the units of its sites."""
+        program = handlers.substitute(handlers.seed(self._generate, key), data=dict(values))
+        trace = handlers.trace(program).get_trace(rows)
+        return {name: trace[name]["value"] for name in self.sites}
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that make a row: a column each, and the states of those that have them."""
+        names = []
+        for column in self.schema.modelled:
+            has_state = self.units[column.name].states > 1
+            names += [column.name, *([state_site(column.name)] if has_state else [])]
+        return tuple(names)
+
+    def encode(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Arrays of the continuous view in the units of the sites. They are as private as they were."""
+        made: dict[str, np.ndarray] = {}
+        for column in self.schema.modelled:
+            made |= units.encode(column, self.units[column.name], arrays)
+        return made
+
+    def decode(self, sites: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Drawn rows as arrays of the continuous view."""
+        made: dict[str, np.ndarray] = {}
+        for column in self.schema.modelled:
+            made |= units.decode(column, self.units[column.name], sites)
+        return made
+
+    def _rows(self, table: Mapping[str, Array], total: int) -> Rows:
+        batch = len(next(iter(table.values())))
+        return Rows(self.schema, total=total, batch=batch, options=self.options, found=dict(self.units), observed=table)
+
+    def _generate(self, rows: int) -> None:
+        self._run(Rows(self.schema, total=rows, batch=rows, options=self.options, found=dict(self.units)))
+
+    def _run(self, rows: Rows) -> None:
+        with Scaled(self.scales), ColumnSites(rows):
+            add_states(rows, {name: self.units[name].states for name in self.added})
+            self.source.model(rows)
+
+    def prior(self, latents: Iterable[str]) -> Callable:
+        """The model up to its rows, which is quick to run; or all of it, if some of its latents come after them."""
+
+        def prior(table: Mapping[str, Array], N: int) -> None:  # noqa: N803
+            batch = len(next(iter(table.values())))
+            rows = Rows(self.schema, total=N, batch=batch, options=self.options, found=dict(self.units), is_prior=True)
+            with Scaled(self.scales):
+                state_shares({name: self.units[name].states for name in self.added})
+                with contextlib.suppress(PriorEnds):
+                    self.source.model(rows)
+
+        found = {name for name, site in sketch(lambda: prior(self.made_up, 1)).items() if _is_global_latent(site)}
+        return prior if found == set(latents) else self.model
+
+    def _guide(self, table: Mapping[str, Array], N: int) -> None:  # noqa: N803
+        rows = self._rows(table, N)
+        rows._seen = dict(table)
+        self.source.guide(rows)
+
+    @functools.cached_property
+    def start(self) -> dict[str, Array]:
+        """Initial values of the global latents, in the model's units: the user's, and near the prior's middle."""
+        plain = dataclasses.replace(self, scales={})
+        names = {name for name, site in sketch(lambda: plain.model(self.made_up, 1)).items() if _is_global_latent(site)}
+        near = handlers.substitute(handlers.seed(plain.prior(names), jax.random.key(0)), substitute_fn=_near_the_middle)
+        sites = handlers.trace(near).get_trace(self.made_up, 1)
+        start = {name: site["value"] for name, site in sites.items() if name in names}
+        if self.source.start is not None:
+            rows = Rows(self.schema, total=1, batch=1, options=self.options, found=dict(self.units))
+            chosen = {name: jnp.asarray(value, float) for name, value in self.source.start(rows).items()}
+            start |= {name: value for name, value in chosen.items() if name in start}
+        return start
+
+    @functools.cached_property
+    def made_up(self) -> dict[str, np.ndarray]:
+        """One row that nobody has, in the units of the sites."""
+        return self.encode(made_up_arrays(self.schema, 1))  # numpy's: JAX's, made while tracing, would be traced
+
+
+def _near_the_middle(site: dict[str, Any]) -> Array | None:
+    """The prior's mean, if it has one, and a little apart from it, so that components differ."""
+    if not _is_global_latent(site):
+        return None
+    try:
+        value = site["fn"].mean
+    except NotImplementedError:
+        value = jnp.nan
+    to_support = dist.biject_to(site["fn"].support)
+    shape = to_support.inverse_shape(site["fn"].shape())
+    free = to_support.inv(jnp.broadcast_to(value, site["fn"].shape()))
+    generator = np.random.Generator(np.random.PCG64([*site["name"].encode()]))
+    apart = _APART * generator.normal(size=shape).astype(np.float32)
+    return to_support(jnp.where(jnp.isfinite(free), free, 0.0) + apart)
+
+
+def add_states(rows: Rows, states: Mapping[str, int]) -> None:
+    """Sites for what cells are that no one models: each column's states have their own frequencies."""
+    shares = state_shares(states)
+    with rows:
+        for name, share in shares.items():
+            numpyro.sample(state_site(name), dist.CategoricalProbs(share))
+
+
+def state_shares(states: Mapping[str, int]) -> dict[str, Array]:
+    """The frequencies of each column's states: global latents."""
+    return {name: numpyro.sample(f"{name}:states", dist.Dirichlet(jnp.ones(count))) for name, count in states.items()}
+
+
+def sketch(run: Callable[[], None]) -> Sites:
+    """The sites of a run with shapes but no numbers: nothing is computed, so it is quick."""
+    found: Sites = {}
+    jax.eval_shape(lambda key: found.update(handlers.trace(handlers.seed(run, key)).get_trace()), jax.random.key(0))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Look:
+    """What one run of a model on made-up rows has shown. The program is None if there are problems."""
+
+    program: Program | None
+    sites: Sites
+    options: dict[str, Any]
+    pinned: dict[str, Any]
+    problems: tuple[str, ...]
+
+
+def look(source: Source, schema: Schema, options: Mapping[str, Any], *, strict: bool = True) -> Look:
+    """Run the model once on rows that it draws itself, and settle the unit of every column. No data is needed.
+
+    `strict` refuses declared ranges that do not fit; without it they were discovered, and values are clamped.
+    """
+    problems: list[str] = []
+    found: dict[str, Unit] = {}
+    sites: Sites = {}
+    asked: dict[str, Any] = {}
+    pinned: dict[str, Any] = {}
+
+    def run() -> None:
+        rows = Rows(schema, total=3, batch=3, options=options, found=found, strict=strict)
+        rows.asked, rows.pinned = asked, pinned
+        with ColumnSites(rows, problems):
+            source.model(rows)
+
+    try:
+        try:
+            sites = sketch(run)
+        except jax.errors.TracerArrayConversionError:  # a support with ends that are computed
+            found.clear()
+            problems.clear()
+            sites = dict(handlers.trace(handlers.seed(run, jax.random.key(0))).get_trace())
+    except Exception as error:  # whatever the user's code raises, on rows that are made up
+        if not problems:
+            problems.append(source.locate(error))
+        return Look(program=None, sites=sites, options=asked, pinned=pinned, problems=tuple(problems))
+    problems += site_problems(schema, sites)
+    if problems:
+        return Look(program=None, sites=sites, options=asked, pinned=pinned, problems=tuple(problems))
+    added = tuple(name for name in found if found[name].states > 1 and state_site(name) not in sites)
+    program = Program(source=source, schema=schema, options=dict(options), units=found, added=added)
+    return Look(program=program, sites=sites, options=asked, pinned=pinned, problems=())
+
+
+def prepare(source: Source, schema: Schema, options: Mapping[str, Any]) -> Program:
+    """The program of a model that was planned, for the schema that discovery has completed."""
+    seen = look(source, schema, options, strict=False)
+    if seen.program is None:
+        raise ModelError("\n".join(seen.problems))
+    return seen.program
+
+
+def site_problems(schema: Schema, sites: Sites) -> list[str]:
+    """Columns without a site, and observed sites that are no column."""
+    columns = {column.name for column in schema.modelled}
+    states = {state_site(name) for name in columns}
+    lacking = [name for name in schema if name in columns and name not in sites]
+    problems = [
+        f"Column {name!r} is not observed. Add `numpyro.sample({name!r}, ...)` under `with rows:`; or, if the twin "
+        f'shall not have it, set kind = "identifier" in the schema.'
+        for name in lacking
+    ]
+    for name, site in sites.items():
+        stranger = site["type"] == "sample" and site["is_observed"] and name not in columns | states
+        if stranger and not _is_global(site):  # a public number observed outside the plate is part of the prior
+            problems.append(
+                f"Site {name!r} is observed and is no column of the table. Name it after a column and leave `obs=` out."
+            )
+    return problems
+
+
+def _is_global_latent(site: dict[str, Any]) -> bool:
+    return site["type"] == "sample" and not site["is_observed"] and _is_global(site)
+
+
+def _is_global(site: dict[str, Any]) -> bool:
+    return PLATE not in {frame.name for frame in site["cond_indep_stack"]}
+
+
+def made_up_arrays(schema: Schema, rows: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Rows that nobody has, in the continuous view: all levels and states, and all over the range to its ends."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    arrays: dict[str, np.ndarray] = {}
+    for column in schema.modelled:
+        if column.is_levelled:
+            arrays[column.name] = generator.integers(0, units.codes_of(column), rows)
+            continue
+        arrays[column.name] = np.clip(generator.uniform(-1.1, 1.1, rows), -1, 1)
+        if units.states_of(column) > 1:
+            state = generator.integers(0, units.states_of(column), rows)
+            arrays[state_site(column.name)] = state
+            arrays[column.name] = np.where(state == 0, arrays[column.name], 0.0)
+    return arrays
