@@ -71,10 +71,7 @@ def fit(
     request = _Request(epsilon, delta, model, relation, target, dict(options or {}))
     report = progress or (lambda *_: None)
     with _on(device):
-        table, declared = read_table(data), _declared(schema, accept)
-        begun = begin(table, declared)
-        _require_columns(begun)
-        family = request.family(begun)
+        family, table, begun = request.prepare(data, schema, accept)
         family.plan(begun, _SUPPOSED, 1.0, request.options)  # what is wrong with it is said before anything is paid
         if resume:
             run = _Run.resume(request, family, begun, checkpoint, insecure_seed)
@@ -114,12 +111,10 @@ def dry_run(
     options = dict(options or {})
     supposed = options.pop("rows", None)
     request = _Request(epsilon, delta, model, relation, target, options)
-    begun = begin(read_table(data), _declared(schema, accept))
-    _require_columns(begun)
-    rows = int(supposed or begun.rows or _SUPPOSED)
-    family = request.family(begun)
     ledger = Ledger(epsilon, delta, relation=relation)
     with _on(device):
+        family, _, begun = request.prepare(data, schema, accept)
+        rows = int(supposed or begun.rows or _SUPPOSED)
         if begun.rows is None and relation == "add-remove":
             from twinify_lite.accountant import DiscreteLaplace
 
@@ -291,16 +286,24 @@ class _Request:
         if not (isinstance(self.epsilon, int | float) and 0 < self.epsilon < math.inf):
             raise PrivacyParameterError("epsilon must be a positive number, such as 1.")
 
-    def family(self, schema: Schema) -> Any:
-        """The model family, which the target is told to."""
+    def prepare(self, data: Data, schema: Any, accept: str | Iterable[str]) -> tuple[Any, PrivateTable, Schema]:
+        """The model family, the table as the model wants it, and its schema with a kind for every column."""
+        declared = _declared(schema, accept)
+        family = self._family(declared)
+        table = family.prepare(read_table(data))
+        begun = begin(table, declared)
+        _require_columns(begun)
+        if self.target is not None and self.target not in {column.name for column in begun.modelled}:
+            raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
+        return family, table, begun
+
+    def _family(self, declared: Schema | None) -> Any:
         from twinify_lite.models import resolve
 
-        if self.target is not None and self.target not in {column.name for column in schema.modelled}:
-            raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
-        from twinify_lite.auto import Auto
+        found = resolve(self.model, declared)
+        if found.name == "auto":
+            from twinify_lite.auto import Auto
 
-        found = resolve(self.model, schema)
-        if isinstance(found, Auto):
             return Auto(self.target)
         from twinify_lite.models.family import Family
 
@@ -360,6 +363,8 @@ class _Run:
         cls, request: _Request, family: Any, schema: Schema, table: PrivateTable, ledger: Ledger, checkpoint: Checkpoint
     ) -> _Run:
         note_public(table, schema, ledger)
+        for note in family.notes:
+            ledger.treat_as_public(note)
         rows = count_rows(table, schema, ledger, share=_ROWS)
         with _telling_what_was_spent(ledger):
             plans = _plans(family, schema, rows, ledger, request.options)

@@ -56,6 +56,11 @@ class Auto:
 
     target: str | None = None
     name: str = "auto"
+    notes: tuple[str, ...] = ()
+
+    def prepare(self, table: PrivateTable) -> PrivateTable:
+        """The table as it is: only declared models have something to do before."""
+        return table
 
     def plan(self, schema: Schema, rows: int, noise_multiplier: float, options: Mapping[str, Any]) -> Plan:
         """Divide a budget that would pay for one Gaussian release of `noise_multiplier`.

@@ -98,7 +98,7 @@ def discover(
 
 
 def begin(table: PrivateTable, declared: Schema | None) -> Schema:
-    """The declared schema with kinds for all columns of `table`; refuses, before anything is paid, what cannot go on."""
+    """The declared schema with kinds for all columns of `table`; what cannot go on is refused before it is paid for."""
     schema = fill(declared, table)
     schema.require_public()
     refuse(ambiguous_names(schema))

@@ -11,6 +11,7 @@ import numpy as np
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.models.fitting import Declared
 from twinify_lite.models.fitting import Plan as Steps
+from twinify_lite.table import PrivateTable
 
 _WHAT = "DPSVI"
 
@@ -47,6 +48,15 @@ class Family:
     def source(self) -> Any:
         """Where the model's code comes from."""
         return self.declared.source
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the guarantee rests on beside the noise, for the statement to say."""
+        return self.declared.notes
+
+    def prepare(self, table: PrivateTable) -> PrivateTable:
+        """What the model's `preprocess` makes of the table, row by row."""
+        return self.declared.prepare(table)
 
     def plan(self, schema: Any, rows: int, _left: float, options: Mapping[str, Any]) -> Plan:
         """Steps by public rules."""
