@@ -18,10 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from twinify_lite.checkpoint import Checkpoint
-from twinify_lite.discover import RELEASES, begin, count_rows, note_public, plan_beside
+from twinify_lite.discover import RELEASES, begin, count_rows, least_rows, note_public, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
-from twinify_lite.errors import ArtifactError, PrivacyParameterError, ReceiptError, SchemaError, TwinError
+from twinify_lite.errors import (
+    ArtifactError,
+    BudgetExceeded,
+    PrivacyParameterError,
+    ReceiptError,
+    SchemaError,
+    TwinError,
+)
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.schema import Schema
 from twinify_lite.table import PrivateTable, read_table
@@ -32,8 +39,11 @@ if TYPE_CHECKING:
 Data = "PrivateTable | pd.DataFrame | pa.Table | str | os.PathLike[str]"
 Progress = Callable[[str, int, int], None]
 
-# Of epsilon, for the number of rows; of the rest (in parts of 1 / noise^2), for discovery where all is open.
-_ROWS, _DISCOVERY = 0.02, 0.15
+# Of epsilon, for the number of rows.
+_ROWS = 0.02
+# Of the rest (in parts of 1 / noise^2), for discovery where all is open: the first part that finds values which so many
+# times fewer than all rows share, or the last.
+_DISCOVERY, _COMFORT = (0.15, 0.3, 0.5), 10.0
 # Rows that a plan is shown for when nobody says how many there are.
 _SUPPOSED = 10_000
 _BATCH = 2**16
@@ -343,7 +353,16 @@ class _Plans:
 
 
 def _plans(family: Any, schema: Schema, rows: int, ledger: Ledger, options: Mapping[str, Any]) -> _Plans:
-    beside, left = plan_beside(schema, ledger, part=_DISCOVERY)
+    for part in _DISCOVERY:
+        beside, left = plan_beside(schema, ledger, part=part)
+        least = least_rows(schema, beside)
+        if rows >= _COMFORT * least:
+            break
+    if rows < least:
+        raise BudgetExceeded(
+            f"About {rows} rows are too few to find ranges and levels in so many open columns at this epsilon: about "
+            f"{math.ceil(least)} are needed. Declare `min` and `max`, or `levels`, in the schema; it costs nothing."
+        )
     return _Plans(beside, family.plan(schema, rows, left, options), left)
 
 

@@ -16,7 +16,7 @@ _BLIND, _SHARP = 10.0, 300.0
 # Of the budget (in parts of 1 / noise^2): for single columns, at least and at most; of the rest, for choosing pairs.
 _SINGLE, _CHOICE = (0.25, 0.5), 0.3
 # The noise of a single column's count should not exceed this share of the rows.
-_FAINT = 0.01
+_FAINT = 0.006
 # Powers of two: bins of a long range, at least and at most.
 _BINS = (4, 10)
 
@@ -84,8 +84,8 @@ def _bins(rows: int, noise: float) -> int:
 
 
 def _affordable(rows: int, noise_multiplier: float, columns: int) -> int:
-    """How many pairs can be measured sharply; at least one for every column."""
-    return max(columns - 1, int((rows / noise_multiplier / _SHARP) ** 2))
+    """How many pairs can be measured sharply; at least two for every column."""
+    return max(2 * (columns - 1), int((rows / noise_multiplier / _SHARP) ** 2))
 
 
 def _overridden(settings: Settings, options: Mapping[str, Any]) -> Settings:

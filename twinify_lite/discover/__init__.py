@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.stats import norm
 
 from twinify_lite import accountant, cells
 from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relation
@@ -223,6 +224,15 @@ def plan_beside(schema: Schema, ledger: Ledger, *, part: float) -> tuple[Plan, f
     total = sum(_PARTS[what] for what in needed)
     noise = {what: whole / math.sqrt(part * openness * _PARTS[what] / total) for what in needed}
     return Plan(noise=noise, delta=None, selection=selection), whole / math.sqrt(1 - part * openness)
+
+
+def least_rows(schema: Schema, plan: Plan) -> float:
+    """Below so many rows, not even a value that all rows share is found in a column whose levels are open."""
+    if not plan.noise:
+        return 0.0
+    open_columns = sum(1 for column in schema.modelled if column.open)
+    scale = min(plan.noise["values"], plan.noise["rare values"])
+    return math.sqrt(open_columns) * (1 + scale * float(norm.isf(plan.selection)))
 
 
 def _needed(schema: Schema) -> list[str]:

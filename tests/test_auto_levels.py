@@ -1,0 +1,155 @@
+"""Levels: codes merged until noise no longer hides them, and how a level divides among its codes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinify_lite.auto.fine import Codes, codes, with_heaps
+from twinify_lite.auto.levels import _CLEAR, _MOST, merge
+from twinify_lite.schema import Column, Schema
+
+
+def line_of(count, off_line=0):
+    return Codes(count + off_line, np.arange(count), np.ones(count), np.zeros(count, bool))
+
+
+def sums_by_level(levels):
+    return np.bincount(levels.of_code, weights=levels.weights, minlength=levels.size)
+
+
+# -- which codes are together ------------------------------------------------------------------------------------------
+
+
+def test_clear_counts_keep_every_step_of_a_short_line():
+    levels = merge(line_of(10, 2), np.full(12, 100.0), 1.0, 1200.0)
+    assert (levels.of_code == np.arange(12)).all()
+    assert (levels.line == [*range(10), -1, -1]).all()
+    assert (levels.weights == 1).all()
+
+
+def test_counts_that_noise_hides_are_merged_into_one_level():
+    counts = np.random.default_rng(0).normal(0, 50, 20)
+    levels = merge(line_of(20), counts, 50.0, 10.0)
+    assert levels.size == 1
+    assert levels.weights.sum() == pytest.approx(1)
+
+
+def test_a_long_line_is_cut_into_about_equal_counts():
+    levels = merge(line_of(1000), np.full(1000, 100.0), 1.0, 100_000.0)
+    found = np.bincount(levels.of_code)
+    assert 0.8 * _MOST <= levels.size <= _MOST
+    assert found[:-1].min() == found[:-1].max()
+
+
+def test_a_heap_stands_alone_on_a_long_line():
+    counts = np.full(300, 20.0)
+    counts[[0, 140]] = 5000.0
+    levels = merge(line_of(300), counts, 4.0, counts.sum())
+    for heap in (0, 140):
+        assert (levels.of_code == levels.of_code[heap]).sum() == 1
+        assert levels.weights[heap] == 1
+
+
+def test_points_that_do_not_stand_out_go_with_a_bin_and_the_others_are_levels():
+    column = with_heaps(Schema([Column(name="x", kind="number", decimals=2, min=0, max=100, nullable=False)]))["x"]
+    fine = codes(column, 16)
+    counts = np.zeros(fine.size)
+    bins, points = fine.line[~fine.point], fine.line[fine.point]
+    counts[bins] = 1000.0
+    counts[points[0]] = 4000.0
+    levels = merge(fine, counts, 5.0, counts.sum())
+    alone = np.bincount(levels.of_code)
+    assert alone[levels.of_code[points[0]]] == 1
+    with_bins = set(levels.of_code[bins])
+    assert all(levels.of_code[point] in with_bins for point in points[1:])
+    # Noise found nothing at those points, so the level gives them next to nothing.
+    assert levels.weights[points[1:]].max() < 0.05
+
+
+def test_rare_codes_beside_the_line_are_pooled_and_a_single_one_is_not():
+    apart = Codes(5, np.arange(0), np.ones(0), np.zeros(0, bool))
+    pooled = merge(apart, np.array([100.0, 2.0, 100.0, -1.0, 1.0]), 2.0, 200.0)
+    assert (pooled.of_code == [0, 2, 1, 2, 2]).all()
+    assert (pooled.line == -1).all()
+    single = merge(apart, np.array([100.0, 100.0, 2.0, 100.0, 100.0]), 2.0, 400.0)
+    assert (single.of_code == np.arange(5)).all()
+
+
+def test_missing_is_never_merged_with_values():
+    levels = merge(line_of(8, 1), np.zeros(9), 100.0, 1.0)
+    assert levels.of_code[8] not in levels.of_code[:8]
+    assert (levels.line == [0, -1]).all()
+
+
+@given(
+    st.integers(1, 120), st.integers(0, 6), st.sampled_from([0.5, 3.0, 40.0]), st.integers(0, 10**6), st.booleans()
+)
+def test_levels_are_runs_that_stand_clear_of_noise_and_weights_sum_to_one(on_line, off_line, noise, seed, heaped):
+    rng = np.random.default_rng(seed)
+    true = rng.poisson(rng.gamma(0.3, 100, on_line + off_line)) * np.where(heaped, rng.random(on_line + off_line) < 0.2, 1)
+    counts = true + np.rint(rng.normal(0, noise, on_line + off_line))
+    levels = merge(line_of(on_line, off_line), counts, noise, max(1.0, counts.sum()))
+    assert set(levels.of_code) == set(range(levels.size))
+    assert (np.diff(levels.of_code[:on_line]) >= 0).all()
+    runs = levels.of_code[:on_line].max() + 1
+    assert (levels.line == np.where(np.arange(levels.size) < runs, np.arange(levels.size), -1)).all()
+    assert (levels.weights >= 0).all()
+    assert sums_by_level(levels) == pytest.approx(1)
+    assert on_line > 32 or _faint(levels, counts, noise)[1:runs].sum() <= 1
+
+
+def _faint(levels, counts, noise):
+    """Levels whose counts their noise hides; those to the right of a heap have no one to join."""
+    total = np.bincount(levels.of_code, weights=counts, minlength=levels.size)
+    after_heap = np.concatenate([[False], np.bincount(levels.of_code, minlength=levels.size)[:-1] == 1])
+    return (total < _CLEAR * noise * np.sqrt(np.bincount(levels.of_code, minlength=levels.size))) & ~after_heap
+
+
+# -- how a level divides -----------------------------------------------------------------------------------------------
+
+
+def test_without_noise_a_level_divides_as_its_counts_do():
+    counts = np.array([5.0, 1.0, 0.0, 2.0])
+    levels = merge(line_of(4), counts, 1e-9, 1e9)
+    assert levels.size == 3 or levels.size == 4
+    together = merge(Codes(40, np.arange(40), np.ones(40), np.zeros(40, bool)), np.tile(counts, 10), 1e-9, 80.0 * 40)
+    assert together.size == 1
+    assert together.weights == pytest.approx(np.tile(counts, 10) / 80)
+
+
+def test_under_much_noise_a_level_divides_as_its_widths_do():
+    width = np.array([1.0, 2.0, 3.0, 4.0])
+    fine = Codes(4, np.arange(4), width, np.zeros(4, bool))
+    levels = merge(fine, np.array([30.0, 20.0, 20.0, 30.0]), 1000.0, 100.0)
+    assert levels.size == 1
+    assert levels.weights == pytest.approx(width / 10)
+
+
+def test_long_runs_of_nothing_stay_empty_under_noise():
+    rng = np.random.default_rng(3)
+    counts = rng.normal(0, 30, 512)
+    counts[:16] += 400
+    levels = merge(line_of(512), counts, 30.0, 6400.0)
+    shares = np.bincount(levels.of_code, weights=np.maximum(counts, 0))
+    empty = levels.of_code == levels.of_code[-1]
+    assert levels.weights[empty][-256:].sum() < 0.5
+    assert np.maximum(counts[256:], 0).sum() > 0.3 * shares.sum()
+
+
+def test_pooled_codes_divide_by_their_counts_as_far_as_noise_lets_one_believe():
+    apart = Codes(6, np.arange(0), np.ones(0), np.zeros(0, bool))
+    counts = np.array([9000.0, 9000.0, 20.0, 4.0, 4.0, 4.0])
+    sure, unsure = merge(apart, counts, 7.0, 18_000.0), merge(apart, counts, 1000.0, 18_000.0)
+    assert (sure.of_code[2:] == 2).all()
+    assert sure.weights[2] > 1.2 * sure.weights[3]
+    assert unsure.weights[2:] == pytest.approx(0.25)
+
+
+def test_a_number_without_a_grid_has_weights_at_any_noise():
+    column = with_heaps(Schema([Column(name="x", kind="number", min=-5, max=5, nullable=False)]))["x"]
+    fine = codes(column, 16)
+    counts = np.random.default_rng(0).normal(100, 20, fine.size)
+    levels = merge(fine, counts, 20.0, counts.sum())
+    assert np.isfinite(levels.weights).all()
+    assert sums_by_level(levels) == pytest.approx(1)
