@@ -101,7 +101,7 @@ def test_every_code_of_the_layout_is_on_the_line_or_beside_it(low, span, bins, n
 
 def test_long_ranges_get_their_ends_zero_and_round_numbers_as_heaps():
     assert {0, 10_000, 50_000, 99_999} <= set(prepared(integer(0, 99_999)).heaps)
-    assert {-250, 0, 40, 750} <= set(prepared(integer(-250, 750)).heaps)
+    assert {-250, 0, 50, 750} <= set(prepared(integer(-250, 750)).heaps)
     assert {0.0, 2000.0, 1900.0} <= set(prepared(number(0, 2000)).heaps)
     assert {-5.0, 0.0, 5.0} <= set(prepared(number(-5, 5, decimals=None)).heaps)
 
@@ -117,9 +117,7 @@ def test_declared_heaps_stay():
     [
         integer(0, 99),
         number(0, 2),
-        Column(
-            name="x", kind="datetime", min=datetime.date(1900, 1, 1), max=datetime.date(2100, 1, 1), nullable=False
-        ),
+        Column(name="x", kind="datetime", min=datetime.date(1900, 1, 1), max=datetime.date(2100, 1, 1), nullable=False),
         Column(name="x", kind="category", levels=("a",), nullable=False),
     ],
 )
@@ -139,7 +137,7 @@ def test_adding_heaps_twice_is_adding_them_once_and_leaves_other_columns_alone()
     assert (list(once), once.rows) == (list(schema), 10)
 
 
-@given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12), st.sampled_from([None, 0, 2, 6]))
+@given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e12), st.sampled_from([None, 0, 2, 6]))
 def test_candidates_lie_in_the_range_with_its_ends_and_are_few(low, span, decimals):
     line = axis(number(low, low + span, decimals=decimals))
     if line.low == line.high:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -13,30 +14,60 @@ from twinify_lite.auto.chain import Link, root
 
 #: Rows that are drawn at once: one shape, so that one program is compiled.
 BATCH = 2**15
+# Joint levels of parents that are looked up at once.
+_JOINT = 4096
 # Simulated rows that a posterior draw's biases are fitted on, and rounds of it.
 _PARTICLES, _ROUNDS = 8192, 12
 
 
-def sampler(links: Sequence[Link]) -> Callable[[Array], Int[Array, "column row"]]:
+def sampler(links: Sequence[Link]) -> Callable[[Array], tuple[Int[Array, " row"], ...]]:
     """A compiled function from a key to the levels of `BATCH` rows, one array a column."""
-    constants = [
-        (jnp.asarray(link.bias, jnp.float32), [jnp.asarray(e, jnp.float32) for e in link.effects]) for link in links
-    ]
+    sizes = {link.column: len(link.bias) for link in links}
+    tables = [_joint_tables(link, sizes) for link in links]
 
     @jax.jit
     def draw(key: Array) -> tuple[Array, ...]:
-        uniform = _spread_out(key, len(links))
         drawn: dict[int, Array] = {}
-        for link, (bias, effects), numbers in zip(links, constants, uniform, strict=True):
-            logits = bias[None, :]
-            for parent, effect in zip(link.parents, effects, strict=True):
-                logits = logits + effect[drawn[parent]]
-            weights = jnp.exp(logits - logits.max(axis=1, keepdims=True))
-            sums = jnp.cumsum(weights, axis=1)
-            drawn[link.column] = (numbers[:, None] * sums[:, -1:] > sums).sum(axis=1, dtype=jnp.int32)
+        for link, joint, uniform in zip(links, tables, _spread_out(key, len(links)), strict=True):
+            logits = sum((table[_index(group, sizes, drawn)] for group, table in joint), jnp.zeros(1))
+            weights = jnp.exp(logits - logits.max(axis=-1, keepdims=True))
+            sums = jnp.cumsum(weights, axis=-1)
+            drawn[link.column] = (uniform[:, None] * sums[..., -1:] > sums).sum(axis=-1, dtype=jnp.int32)
         return tuple(drawn[column] for column in sorted(drawn))
 
     return draw
+
+
+def _joint_tables(link: Link, sizes: Mapping[int, int]) -> list[tuple[tuple[int, ...], Array]]:
+    """Logits by the levels of several parents at once: fewer look-ups a row. The first has the bias too."""
+    effects = dict(zip(link.parents, link.effects, strict=True))
+    joint = []
+    for group in _groups(link.parents, sizes):
+        table = np.zeros((1, len(link.bias)))
+        for parent in group:
+            table = (table[:, None, :] + effects[parent][None, :, :]).reshape(-1, len(link.bias))
+        joint.append((group, jnp.asarray(table + (0 if joint else link.bias), jnp.float32)))
+    return joint or [((), jnp.asarray(link.bias[None, :], jnp.float32))]
+
+
+def _groups(parents: Sequence[int], sizes: Mapping[int, int]) -> list[tuple[int, ...]]:
+    """Parents packed into as few groups as find room, the largest first; each has at most `_JOINT` joint levels."""
+    groups: list[list[int]] = []
+    for parent in sorted(parents, key=lambda parent: -sizes[parent]):
+        room = (group for group in groups if math.prod(map(sizes.get, group)) * sizes[parent] <= _JOINT)
+        found = next(room, None)
+        if found is None:
+            groups.append([parent])
+        else:
+            found.append(parent)
+    return [tuple(group) for group in groups]
+
+
+def _index(group: tuple[int, ...], sizes: Mapping[int, int], drawn: Mapping[int, Array]) -> Array:
+    index = jnp.zeros(BATCH if group else 1, jnp.int32)
+    for parent in group:
+        index = index * sizes[parent] + drawn[parent]
+    return index
 
 
 def _spread_out(key: Array, count: int) -> Float[Array, "count row"]:

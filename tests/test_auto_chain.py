@@ -1,0 +1,232 @@
+"""The chain: it meets the pair tables as closely as their noise deserves, and no closer."""
+
+import jax
+import numpy as np
+import pytest
+
+from twinify_lite.auto.chain import _SMOOTH, Link, _draw, fit_chain, root
+from twinify_lite.auto.drawing import BATCH, _spread_out, codes_within, posterior_draw, sampler
+from twinify_lite.auto.margins import combine
+from twinify_lite.auto.softmax import fit_softmax
+from twinify_lite.auto.tables import Noisy
+
+RNG = np.random.default_rng(0)
+APART, LINE = (lambda size: np.full(size, -1)), np.arange
+
+
+def tvd(one, other):
+    return np.abs(one - other).sum() / 2
+
+
+def fitted(tables, shares, lines, *, rows=1e5, noise=1.0, particles=8192, rng=None):
+    """A chain for joint tables (of shares) of pairs of columns, whose own counts are hardly noisy."""
+    single = [(share * rows, np.ones(len(share))) for share in shares]
+    pairs = {}
+    for pair, table in tables.items():
+        added = 0 if rng is None else rng.normal(0, noise, table.shape)
+        pairs[pair] = Noisy(rows * table + added, noise)
+    order = sorted(range(len(shares)), key=lambda column: -len(shares[column]))
+    return fit_chain(combine(single, pairs), pairs, lines, order, particles=particles, progress=lambda *_: None)
+
+
+def pair_of(links, i, j, shape, key=0):
+    drawn = sampler(links)(jax.random.key(key))
+    counts = np.zeros(shape)
+    np.add.at(counts, (np.asarray(drawn[i]), np.asarray(drawn[j])), 1)
+    return counts / counts.sum()
+
+
+# -- recovery ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Three columns whose joint distribution is a chain: x, y given x, z given both."""
+    x = np.array([0.1, 0.2, 0.3, 0.25, 0.15])
+    y = RNG.dirichlet(np.ones(4), 5)
+    effects = RNG.normal(0, 1, (5, 3))[:, None, :] + RNG.normal(0, 1, (4, 3))[None, :, :]
+    z = np.exp(effects) / np.exp(effects).sum(-1, keepdims=True)
+    joint = x[:, None, None] * y[:, :, None] * z
+    tables = {(0, 1): joint.sum(2), (0, 2): joint.sum(1), (1, 2): joint.sum(0)}
+    shares = [joint.sum((1, 2)), joint.sum((0, 2)), joint.sum((0, 1))]
+    return joint, tables, fitted(tables, shares, [APART(5), APART(4), APART(3)])
+
+
+def test_a_known_chain_is_recovered_from_exact_tables(known):
+    joint, tables, links = known
+    for (i, j), table in tables.items():
+        assert tvd(pair_of(links, i, j, table.shape), table) < 0.015
+    drawn = [np.asarray(column) for column in sampler(links)(jax.random.key(3))]
+    counts = np.zeros(joint.shape)
+    np.add.at(counts, tuple(drawn), 1)
+    assert tvd(counts / BATCH, joint) < 0.03
+
+
+def test_single_columns_keep_their_shares(known):
+    joint, _, links = known
+    drawn = sampler(links)(jax.random.key(1))
+    for column, axes in enumerate([(1, 2), (0, 2), (0, 1)]):
+        found = np.bincount(np.asarray(drawn[column]), minlength=joint.shape[column]) / BATCH
+        assert tvd(found, joint.sum(axes)) < 0.006
+
+
+def test_every_column_stands_once_and_after_its_parents(known):
+    _, _, links = known
+    assert [link.column for link in links] == [0, 1, 2]
+    assert [link.parents for link in links] == [(), (0,), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "function"),
+    [(APART, [0, 1, 2, 3, 3, 1, 0, 2]), (LINE, [0, 0, 1, 1, 2, 2, 3, 3])],
+    ids=["apart", "on a line"],
+)
+def test_a_column_that_is_a_function_of_another_stays_one(lines, function):
+    table = np.zeros((8, 4))
+    table[np.arange(8), function] = RNG.dirichlet(np.full(8, 5.0))
+    links = fitted({(0, 1): table}, [table.sum(1), table.sum(0)], [lines(8), lines(4)], rows=20_000, noise=10.0)
+    assert pair_of(links, 0, 1, table.shape)[table == 0].sum() < 0.05
+
+
+def test_equal_columns_stay_equal():
+    table = np.diag(RNG.dirichlet(np.full(6, 5.0)))
+    links = fitted({(0, 1): table}, [table.sum(1), table.sum(0)], [APART(6)] * 2, rows=50_000, noise=5.0)
+    assert np.trace(pair_of(links, 0, 1, (6, 6))) > 0.985
+
+
+def test_a_column_with_no_pairs_is_independent():
+    links = fitted({}, [np.array([0.3, 0.7]), np.array([0.5, 0.1, 0.4])], [APART(2), APART(3)])
+    assert all(link.parents == () for link in links)
+    assert tvd(pair_of(links, 0, 1, (2, 3)), np.outer([0.3, 0.7], [0.5, 0.1, 0.4])) < 0.015
+
+
+# -- noise -------------------------------------------------------------------------------------------------------------
+
+
+def test_where_noise_dominates_columns_are_nearly_independent():
+    shares = [np.full(10, 0.1), np.full(8, 0.125)]
+    rng = np.random.default_rng(1)
+    independent = np.outer(*shares)
+    links = fitted({(0, 1): independent}, shares, [APART(10), APART(8)], rows=300, noise=30.0, rng=rng)
+    raw = np.maximum(300 * independent + rng.normal(0, 30, (10, 8)), 0)
+    found = tvd(pair_of(links, 0, 1, (10, 8)), independent)
+    assert found < 0.15
+    assert found < 0.3 * tvd(raw / raw.sum(), independent)
+
+
+def test_the_noisier_a_table_the_less_of_it_is_believed():
+    table = 0.5 * np.diag(np.full(5, 0.2)) + 0.5 * np.full((5, 5), 0.04)
+    shares = [np.full(5, 0.2)] * 2
+    kept = [
+        np.trace(pair_of(fitted({(0, 1): table}, shares, [APART(5)] * 2, rows=1000, noise=noise), 0, 1, (5, 5)))
+        for noise in (1.0, 20.0, 100.0, 1000.0)
+    ]
+    assert kept == sorted(kept, reverse=True)
+    assert kept[0] == pytest.approx(np.trace(table), abs=0.02)
+    assert kept[-1] == pytest.approx(0.2, abs=0.03)
+
+
+def test_effects_are_smooth_along_a_line():
+    """A smooth dependence of two lines is found better from noisy tables if it is known that they are lines."""
+    place = np.linspace(-2, 2, 24)
+    table = np.exp(-((place[:, None] - place[None, :]) ** 2))
+    table /= table.sum()
+    shares, errors = [table.sum(1), table.sum(0)], {}
+    for name, lines in (("line", [LINE(24)] * 2), ("apart", [APART(24)] * 2)):
+        rng = np.random.default_rng(5)
+        links = fitted({(0, 1): table}, shares, lines, rows=5000, noise=20.0, rng=rng)
+        errors[name] = tvd(pair_of(links, 0, 1, (24, 24)), table)
+    assert errors["line"] < 0.75 * errors["apart"]
+    assert errors["line"] < 0.2
+
+
+def test_the_prior_of_effects_is_a_process_along_the_line_and_independent_beside_it():
+    line = np.array([0, 1, 2, -1, -1])
+    covariance = root(line) @ root(line).T
+    assert np.diag(covariance) == pytest.approx(1)
+    assert covariance[3:, :3] == pytest.approx(0)
+    assert covariance[3, 4] == pytest.approx(0)
+    assert _SMOOTH > covariance[0, 1] > covariance[0, 2] > 0
+
+
+# -- the convex problem ------------------------------------------------------------------------------------------------
+
+
+def test_at_the_optimum_shares_are_kept_and_effects_are_the_misfit_over_the_penalty():
+    rng = np.random.default_rng(2)
+    rows = rng.integers(0, 4, 3000)
+    design = np.eye(4)[rows]
+    shares = np.array([0.5, 0.3, 0.2])
+    wanted = design.T @ rng.dirichlet(shares * 10, 3000) / 3000
+    wanted += (shares - wanted.sum(0))[None, :] / 4
+    penalty = np.full(4, 0.05)
+    effects, shift, given = fit_softmax(design, np.eye(3), wanted, penalty, shares)
+    assert given.sum(1) == pytest.approx(1, abs=1e-5)
+    assert given.mean(0) == pytest.approx(shares, abs=1e-3)
+    assert design.T @ given / 3000 - wanted == pytest.approx(-penalty[:, None] * effects, abs=1e-3)
+    logits = np.log(shares) + shift + design @ effects
+    assert given == pytest.approx(np.exp(logits) / np.exp(logits).sum(1, keepdims=True), abs=1e-4)
+
+
+def test_progress_counts_columns():
+    seen, shares = [], [np.full(2, 0.5)] * 3
+    margins = combine([(share * 100, np.ones(2)) for share in shares], {})
+    fit_chain(margins, {}, [APART(2)] * 3, [0, 1, 2], particles=64, progress=lambda *step: seen.append(step))
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+# -- drawing -----------------------------------------------------------------------------------------------------------
+
+
+def test_posterior_draws_keep_shares_and_differ():
+    table = 0.6 * np.diag(np.full(4, 0.25)) + 0.4 * np.full((4, 4), 1 / 16)
+    links = fitted({(0, 1): table}, [np.full(4, 0.25)] * 2, [APART(4)] * 2, rows=1000, noise=20.0)
+    lines = [APART(4)] * 2
+    moved = [pair_of(posterior_draw(links, lines, dataset), 0, 1, (4, 4)) for dataset in range(1, 6)]
+    mode = pair_of(links, 0, 1, (4, 4))
+    for number, one in enumerate(moved):
+        assert tvd(one.sum(1), np.full(4, 0.25)) < 0.02
+        assert tvd(one.sum(0), np.full(4, 0.25)) < 0.03
+        assert 0.01 < tvd(one, mode) < 0.35
+        assert all(tvd(one, other) > 0.01 for other in moved[:number])
+
+
+def test_a_posterior_draw_is_the_same_each_time_and_moves_little_where_noise_is_small(known):
+    _, tables, links = known
+    lines = [APART(5), APART(4), APART(3)]
+    one, again = (posterior_draw(links, lines, 7) for _ in range(2))
+    assert all((a.bias == b.bias).all() for a, b in zip(one, again, strict=True))
+    assert tvd(pair_of(one, 0, 2, (5, 3)), tables[0, 2]) < 0.02
+
+
+def test_uniform_numbers_fill_every_interval_and_look_independent():
+    uniform = np.asarray(_spread_out(jax.random.key(2), 6), float)
+    assert (np.sort(np.floor(uniform * BATCH).clip(0, BATCH - 1), axis=1) == np.arange(BATCH)).mean() > 0.99
+    correlation = np.corrcoef(uniform)
+    assert np.abs(correlation - np.eye(6)).max() < 5 / np.sqrt(BATCH)
+    assert np.abs(np.corrcoef(uniform[:, :500]) - np.eye(6)).max() < 5 / np.sqrt(500)
+
+
+def test_levels_of_simulated_rows_are_spread_evenly():
+    shares = np.broadcast_to([0.25, 0.5, 0.25], (1000, 3))
+    assert (np.abs(np.bincount(_draw(shares, np.random.default_rng(0))) - [250, 500, 250]) <= 1).all()
+
+
+def test_codes_are_drawn_by_their_weights_within_their_level():
+    of_code = np.array([1, 0, 1, 0, 2])
+    weights = np.array([0.2, 0.9, 0.8, 0.1, 1.0])
+    levels = np.repeat([0, 1, 2], 4000)
+    found = codes_within(levels, of_code, weights, np.random.default_rng(0))
+    assert (of_code[found] == levels).all()
+    assert np.bincount(found) / 4000 == pytest.approx(weights, abs=0.03)
+
+
+def test_a_level_of_one_code_is_that_code():
+    found = codes_within(np.array([0, 2, 1]), np.array([2, 0, 1]), np.ones(3), np.random.default_rng(0))
+    assert (found == [1, 0, 2]).all()
+
+
+def test_a_link_without_parents_draws_its_shares():
+    link = Link(0, (), np.log([0.2, 0.8]), (), (), np.array([0.2, 0.8]))
+    drawn = np.asarray(sampler([link])(jax.random.key(0))[0])
+    assert abs(drawn.mean() - 0.8) < 1e-3
