@@ -1,8 +1,8 @@
 """The idea of the automatic model as a NumPyro program: each column from all that stand before it.
 
 `--model auto` cuts columns into levels and fits such a chain to noisy tables of counts, which is faster and closer
-than gradients. A copy of this file (`twin new my_model --template auto`) is fitted by DPSVI like any other model: a start
-for a chain of your own.
+than gradients. A copy of this file (`twin new my_model --template auto`) is fitted by DPSVI like any other model: a
+start for a chain of your own.
 """
 
 import jax.numpy as jnp
