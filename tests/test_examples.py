@@ -13,6 +13,7 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.optim import Adam
 
 import twinify_lite as tw
+from twinify_lite.models import check_model
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -59,6 +60,24 @@ def test_the_readmes_table_comes_in_and_its_constraints_hold_in_what_comes_back(
     assert (twin["income"][twin["age"].astype(int) < 15] == "N").all()
     assert (twin.groupby("city")["country"].nunique() == 1).all()
     assert twin["patient"].is_unique
+
+
+def test_the_readmes_model_is_sound(tmp_path):
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    (tmp_path / "mine.py").write_text(readme.split("```py model\n")[1].split("```")[0])
+    columns = (
+        tw.Column(name="age", kind="integer", min=0, max=100, nullable=False),
+        tw.Column(name="smoker", kind="boolean", nullable=False),
+    )
+    assert check_model(str(tmp_path / "mine.py"), tw.Schema(columns=columns)).is_sound
+
+
+def test_noisy_tables_and_a_chain_come_closer_than_single_columns(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    table = load("ablation").main(rows=5000, runs=0, only=("tables of single columns", "tables, chain (auto)"))
+    alone, chain = table["tables of single columns"], table["tables, chain (auto)"]
+    assert chain[1] < 0.6 * alone[1]
+    assert chain[2] < 0.6 * alone[2]
 
 
 def test_logistic_regression_finds_the_weights_both_ways(capsys):

@@ -10,7 +10,7 @@ from model_cases import boolean, category, fit, integer, made_by, mean, number, 
 import twinify_lite as tw
 from twinify_lite import models
 from twinify_lite.errors import ModelError
-from twinify_lite.models.catalogue import folder
+from twinify_lite.models.catalogue import folder, template_path
 
 QUICK = {"steps": 300, "sampling_rate": 0.5, "learning_rate": 0.08}
 ROWS = 3000
@@ -117,6 +117,15 @@ def test_bayesian_network_recovers_its_arrows():
     assert list(drawn) == pytest.approx(list(made), abs=3)
 
 
+def test_the_chain_of_the_automatic_template_recovers_its_effects():
+    schema = schema_of(*PREDICTORS)
+    latents = {"age_bias": -0.2, "age_sd": 0.3, "sex_bias": np.zeros(2), "sex_weights": np.array([[0.0, 3.0]])}
+    posterior, table = recovered(str(template_path("auto")), schema, latents)
+    assert np.diff(mean(posterior, "sex_weights")[0]) == pytest.approx(3.0, abs=0.5)
+    made, drawn = (frame.groupby("sex")["age"].mean() for frame in (table.to_pandas(), sample(posterior)))
+    assert list(drawn) == pytest.approx(list(made), abs=3)
+
+
 def test_the_graph_of_a_bayesian_network_is_the_users(tmp_path):
     path = models.new("net", "bayesian_network", tmp_path)
     text = path.read_text()
@@ -163,7 +172,7 @@ def test_templates_recover_their_parameters_at_epsilon_one(rows):
 
 def test_every_template_has_a_readme_of_one_screen_with_a_command():
     known = dict(models.templates())
-    assert {"mixture", "vae", "bayesian_network", "independent"} <= set(known)
+    assert {"auto", "mixture", "vae", "bayesian_network", "independent"} <= set(known)
     for name in known:
         text = (folder() / name / "README.md").read_text()
         assert len(text.splitlines()) <= 40
