@@ -4,10 +4,12 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from exact_draws import P_VALUE
 from scipy import stats
 
+import twinify_lite as tw
 from twinify_lite import auto
 from twinify_lite.accountant import Gaussian, PoissonGaussian
 from twinify_lite.auto import Auto, tables
@@ -100,6 +102,34 @@ def test_neighbouring_tables_differ_by_no_more_than_the_receipt_pays_for(drawn, 
         differences = [((a.counts - b.counts) / b.noise).ravel() for a, b in zip(after, before, strict=True)]
         largest = max(largest, np.linalg.norm(np.concatenate(differences)))
     assert 0.5 / 2.9 < largest <= 1 / 2.9
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_release_of_a_fit_has_the_noise_of_its_receipt(drawn, monkeypatch, relation):
+    made = []
+
+    def recorded(receipt, *rest):
+        first = len(drawn)
+        found = release(receipt, *rest)
+        made.append((receipt, [scale for scale, _ in drawn[first:]], found))
+        return found
+
+    monkeypatch.setattr(tables, "release", recorded)
+    names = [f"c{number}" for number in range(5)]
+    schema = Schema([Column(name=name, kind="integer", min=0, max=4, nullable=False) for name in names])
+    frame = pd.DataFrame(np.random.default_rng(0).integers(0, 5, (400, 5)), columns=names)
+    options = {"particles": 256}
+    twin = tw.fit(frame, epsilon=2, schema=schema, relation=relation, target="c1", options=options)
+    receipts = {entry["what"]: entry for entry in twin.statement["stages"][-1]["receipts"]}
+    assert [receipt.what for receipt, _, _ in made] == list(receipts)
+    assert [len(scales) for _, scales, _ in made] == [5, 10, 8]
+    for receipt, scales, found in made:
+        multiplier = receipts[receipt.what]["mechanism"]["noise_multiplier"]
+        moved = np.linalg.norm(RELATIONS[relation] / np.array(scales, float))
+        assert 0.85 / multiplier < moved <= 1 / multiplier
+        assert scales == [noisy.noise for noisy in found]
+        # Every row is once in each table, and in no other.
+        assert all(noisy.counts.sum() == 400 for noisy in found)
 
 
 def test_the_plan_divides_one_release_among_several():

