@@ -8,6 +8,7 @@ Above `Twin` rows are private, and whatever leaves them is paid for through one 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from twinify_lite.checkpoint import Checkpoint
-from twinify_lite.discover import RELEASES, begin, count_rows, least_rows, note_public, plan_beside
+from twinify_lite.discover import RELEASES, begin, count_rows, least_rows, plan_beside, taken_from
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
 from twinify_lite.errors import (
@@ -31,6 +32,7 @@ from twinify_lite.errors import (
 )
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.schema import Schema
+from twinify_lite.schema.draft import fill
 from twinify_lite.table import PrivateTable, read_table
 
 if TYPE_CHECKING:
@@ -78,19 +80,15 @@ def fit(
     Formal guarantee: the twin and all that is made from it is (epsilon, delta)-differentially private for one row under
     `relation`, unless `insecure_seed` is given; its `statement` says what that covers.
     """
-    request = _Request(epsilon, delta, model, relation, target, dict(options or {}))
+    request = _Request(epsilon, delta, model, relation, target, dict(options or {}), insecure_seed)
     report = progress or (lambda *_: None)
     with _on(device):
-        family, table, begun = request.prepare(data, schema, accept)
-        family.plan(begun, _SUPPOSED, 1.0, request.options)  # what is wrong with it is said before anything is paid
-        if resume:
-            run = _Run.resume(request, family, begun, checkpoint, insecure_seed)
-        else:
-            ledger = Ledger(epsilon, delta, relation=relation, insecure_seed=insecure_seed)
-            run = _Run.start(request, family, begun, table, ledger, Checkpoint(checkpoint))
+        ready = request.prepare(data, schema, accept)
+        ready.family.plan(ready.schema, _SUPPOSED, 1.0, request.options)  # what is wrong is said before it is paid for
+        run = _Run.resume(request, ready, checkpoint) if resume else _Run.start(request, ready, Checkpoint(checkpoint))
         with _telling_what_was_spent(run.ledger):
-            complete = _found(run, table, begun)
-            fitted = run.fit(complete, table, report)
+            complete = _found(run, ready)
+            fitted = run.fit(complete, ready.table, report)
     return Twin(
         schema=complete,
         fitted=fitted,
@@ -123,13 +121,13 @@ def dry_run(
     request = _Request(epsilon, delta, model, relation, target, options)
     ledger = Ledger(epsilon, delta, relation=relation)
     with _on(device):
-        family, _, begun = request.prepare(data, schema, accept)
-        rows = int(supposed or begun.rows or _SUPPOSED)
-        if begun.rows is None and relation == "add-remove":
+        ready = request.prepare(data, schema, accept)
+        rows = int(supposed or ready.schema.rows or _SUPPOSED)
+        if ready.schema.rows is None and relation == "add-remove":
             from twinify_lite.accountant import DiscreteLaplace
 
             ledger.spend(DiscreteLaplace(scale=1 / (_ROWS * epsilon)), "row count").redeem(DiscreteLaplace)
-        plans = _plans(family, begun, rows, ledger, options)
+        plans = _plans(ready, rows, ledger, options)
         receipts = plans.pay(ledger)
     return {
         "rows (supposed)": rows,
@@ -291,21 +289,25 @@ class _Request:
     relation: str
     target: str | None
     options: dict[str, Any]
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, int | float) and 0 < self.epsilon < math.inf):
             raise PrivacyParameterError("epsilon must be a positive number, such as 1.")
 
-    def prepare(self, data: Data, schema: Any, accept: str | Iterable[str]) -> tuple[Any, PrivateTable, Schema]:
+    def prepare(self, data: Data, schema: Any, accept: str | Iterable[str]) -> _Ready:
         """The model family, the table as the model wants it, and its schema with a kind for every column."""
         declared = _declared(schema, accept)
         family = self._family(declared)
-        table = family.prepare(read_table(data))
+        raw = read_table(data)
+        table = family.prepare(raw)
         begun = begin(table, declared)
         _require_columns(begun)
         if self.target is not None and self.target not in {column.name for column in begun.modelled}:
             raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
-        return family, table, begun
+        taken = [] if table is raw else taken_from(raw, fill(None, raw))
+        taken += [*taken_from(table, begun), *family.notes]
+        return _Ready(family, table, begun, tuple(dict.fromkeys(taken)))
 
     def _family(self, declared: Schema | None) -> Any:
         from twinify_lite.models import resolve
@@ -319,18 +321,35 @@ class _Request:
 
         return Family(found, self.target)
 
-    def facts(self, family: Any, schema: Schema) -> dict[str, Any]:
+    def facts(self, ready: _Ready) -> dict[str, Any]:
         """Plain data to compare."""
+        source = getattr(ready.family, "source", None)
         return {
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
             "relation": self.relation,
-            "model": family.name,
-            "sha256": getattr(getattr(family, "source", None), "sha256", None),
+            "model": ready.family.name,
+            "sha256": getattr(source, "sha256", None),
             "target": self.target,
             "options": {name: str(value) for name, value in self.options.items()},
-            "columns": list(schema),
+            "schema": hashlib.sha256(ready.schema.to_toml().encode()).hexdigest(),
+            "seed": self.seed,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """A table that can be fitted, and what is `taken` from it without being paid for, in sentences."""
+
+    family: Any
+    table: PrivateTable
+    schema: Schema
+    taken: tuple[str, ...]
+
+    def note_public(self, ledger: Ledger) -> None:
+        """Have the ledger's statement say what was taken."""
+        for sentence in self.taken:
+            ledger.treat_as_public(sentence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +371,8 @@ class _Plans:
         return settings if isinstance(settings, dict) else settings.to_json()
 
 
-def _plans(family: Any, schema: Schema, rows: int, ledger: Ledger, options: Mapping[str, Any]) -> _Plans:
+def _plans(ready: _Ready, rows: int, ledger: Ledger, options: Mapping[str, Any]) -> _Plans:
+    schema = ready.schema
     for part in _DISCOVERY:
         beside, left = plan_beside(schema, ledger, part=part)
         least = least_rows(schema, beside)
@@ -363,7 +383,7 @@ def _plans(family: Any, schema: Schema, rows: int, ledger: Ledger, options: Mapp
             f"About {rows} rows are too few to find ranges and levels in so many open columns at this epsilon: about "
             f"{math.ceil(least)} are needed. Declare `min` and `max`, or `levels`, in the schema; it costs nothing."
         )
-    return _Plans(beside, family.plan(schema, rows, left, options), left)
+    return _Plans(beside, ready.family.plan(schema, rows, left, options), left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,51 +398,49 @@ class _Run:
     checkpoint: Checkpoint
 
     @classmethod
-    def start(
-        cls, request: _Request, family: Any, schema: Schema, table: PrivateTable, ledger: Ledger, checkpoint: Checkpoint
-    ) -> _Run:
-        note_public(table, schema, ledger)
-        for note in family.notes:
-            ledger.treat_as_public(note)
-        rows = count_rows(table, schema, ledger, share=_ROWS)
+    def start(cls, request: _Request, ready: _Ready, checkpoint: Checkpoint) -> _Run:
+        """Count the rows, plan with that, and pay."""
+        ledger = Ledger(request.epsilon, request.delta, relation=request.relation, insecure_seed=request.seed)
+        ready.note_public(ledger)
+        rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
         with _telling_what_was_spent(ledger):
-            plans = _plans(family, schema, rows, ledger, request.options)
+            plans = _plans(ready, rows, ledger, request.options)
             receipts = plans.pay(ledger)
-        facts = {"request": request.facts(family, schema), "rows": rows, "left": plans.left}
+        facts = {"request": request.facts(ready), "rows": rows, "left": plans.left}
         checkpoint.begin(facts=facts, statement=ledger.statement().to_json())
-        return cls(family, plans.model, ledger, receipts, rows, checkpoint)
+        return cls(ready.family, plans.model, ledger, receipts, rows, checkpoint)
 
     @classmethod
-    def resume(cls, request: _Request, family: Any, schema: Schema, path: Any, insecure_seed: int | None) -> _Run:
+    def resume(cls, request: _Request, ready: _Ready, path: str | os.PathLike[str] | None) -> _Run:
+        """Take up a run that paid and was interrupted. Nothing is spent."""
         if path is None:
             raise ReceiptError("There is nothing to resume from. Pass the checkpoint=... of the fit to continue.")
         checkpoint = Checkpoint.read(path)
-        if checkpoint.facts.get("request") != request.facts(family, schema):
+        asked, statement = request.facts(ready), checkpoint.statement
+        same = all(statement.get(key) == asked[key] for key in ("epsilon", "delta", "relation"))
+        if checkpoint.facts.get("request") != asked or not same:
             raise ReceiptError(
-                f"{os.fspath(path)} is of a fit with other arguments or another table. Continue that one, or start a "
-                "new fit without resuming, which spends again."
+                f"{os.fspath(path)} is of a fit with other arguments, another schema or another table. Continue that "
+                "one, or start a new fit without resuming, which spends again."
             )
-        if checkpoint.statement.get("private") is not (insecure_seed is None):
-            raise ReceiptError("The fit to continue had another seed, or none. Use the same one.")
         rows, left = checkpoint.facts["rows"], checkpoint.facts["left"]
-        plan = family.plan(schema, rows, left, request.options)
-        used, steps = family.done(plan, checkpoint.load() or {})
+        plan = ready.family.plan(ready.schema, rows, left, request.options)
+        used, steps = ready.family.done(plan, checkpoint.load() or {})
         found = () if checkpoint.schema is None else RELEASES
-        ledger = Ledger.resumed(
-            checkpoint.statement, used={"row count", *found, *used}, steps=steps, insecure_seed=insecure_seed
-        )
-        return cls(family, plan, ledger, {r.what: r for r in ledger.receipts}, rows, checkpoint)
+        ledger = Ledger.resumed(statement, used={"row count", *found, *used}, steps=steps, insecure_seed=request.seed)
+        ready.note_public(ledger)
+        return cls(ready.family, plan, ledger, {r.what: r for r in ledger.receipts}, rows, checkpoint)
 
     def fit(self, schema: Schema, table: PrivateTable, progress: Progress) -> Any:
         """The model, fitted to what `schema` now says of the table."""
         return self.family.fit(self.plan, schema, table, self.receipts, progress=progress, checkpoint=self.checkpoint)
 
 
-def _found(run: _Run, table: PrivateTable, schema: Schema) -> Schema:
+def _found(run: _Run, ready: _Ready) -> Schema:
     """The complete schema: discovered now, or by the run that was interrupted."""
     if run.checkpoint.schema is None:
         payment = {what: r for what, r in run.receipts.items() if what in RELEASES}
-        found = run_discovery(table, schema, payment, rows=run.rows)
+        found = run_discovery(ready.table, ready.schema, payment, rows=run.rows)
         run.checkpoint.keep_schema(found.schema, found.notes)
     complete = run.checkpoint.schema
     if not complete.modelled:

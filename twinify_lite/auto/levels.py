@@ -17,6 +17,9 @@ _CLEAR = 3.0
 _HEAP, _AROUND = 5.0, 15
 # A cut of a level is believed if its square exceeds so many variances of its noise.
 _DOUBT = 1.0
+# Half of a level is empty if its count is below so many standard deviations and the other half's is not; the noise of a
+# few codes is small, and what they hold is kept.
+_EMPTY, _LONG = 2.0, 8
 # A line of more codes is cut into levels of about equal counts, at most so many; a shorter one only where noise asks.
 _SHORT, _MOST = 32, 40
 
@@ -147,5 +150,8 @@ def _halved(counts: np.ndarray, width: np.ndarray, noise: float) -> np.ndarray:
     variance = noise**2 * (half * (1 - even) ** 2 + (len(counts) - half) * even**2)
     believed = found * max(0.0, 1 - _DOUBT * variance / (found**2 + 1e-300))
     left = float(np.clip(even + believed / total, 0.0, 1.0))
+    faint = [part.sum() < _EMPTY * noise * np.sqrt(len(part)) for part in (counts[:half], counts[half:])]
+    if half >= _LONG and faint[0] != faint[1]:  # one half shows, and what the other holds is no more than its noise
+        left = float(faint[1])
     parts = _halved(counts[:half], width[:half], noise), _halved(counts[half:], width[half:], noise)
     return np.concatenate([left * parts[0], (1 - left) * parts[1]])

@@ -14,6 +14,11 @@ from twinify_lite.auto.tables import Noisy
 
 Pair = tuple[int, int]
 
+# A level is empty if its count is below so many standard deviations, and all such levels hold few of the rows.
+_FAINT, _FEW = 2.0, 0.02
+# The share of an empty level: not zero, so that its logarithm is a number.
+_NEVER = 1e-7
+
 
 @dataclass(frozen=True, eq=False)
 class Margins:
@@ -45,10 +50,25 @@ def _estimate(
 
 
 def _shares(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
-    """The nearest distribution, by variance-weighted least squares; no level is impossible."""
-    kept = _onto_simplex(counts, variance, rows)
-    floored = np.maximum(kept, np.minimum(0.02 * np.sqrt(variance), 0.1 * rows / len(counts)))
-    return floored / floored.sum()
+    """The nearest distribution, by variance-weighted least squares, of the levels that are not empty."""
+    kept = ~_empty(counts, variance, rows)
+    shares = np.zeros(len(counts))
+    shares[kept] = _onto_simplex(counts[kept], variance[kept], rows)
+    shares = np.maximum(shares / shares.sum(), _NEVER)
+    return shares / shares.sum()
+
+
+def _empty(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
+    """Levels whose counts are no more than noise, the faintest first, as long as they are few rows together.
+
+    Noise that is cut off at zero would put rows where nobody is: at the far end of a range, in a level never used.
+    """
+    faintness = counts / np.sqrt(variance)
+    order = np.argsort(faintness)
+    together = np.cumsum(np.maximum(counts[order], 0))
+    empty = np.zeros(len(counts), bool)
+    empty[order] = (faintness[order] < _FAINT) & (together <= _FEW * rows)
+    return empty
 
 
 def _onto_simplex(counts: np.ndarray, variance: np.ndarray, total: float) -> np.ndarray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from twinify_lite.errors import ModelError
@@ -88,16 +88,21 @@ def _affordable(rows: int, noise_multiplier: float, columns: int) -> int:
     return max(2 * (columns - 1), int((rows / noise_multiplier / _SHARP) ** 2))
 
 
+#: What a user may set, and the least and the most that makes sense.
+_SETTABLE = {
+    "single": (1e-6, 1.0),
+    "measured_pairs": (0, 10**6),
+    "bins": (2, 2**12),
+    "target_weight": (1e-3, 1e3),
+    "particles": (256, 2**20),
+}
+
+
 def _overridden(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    known = {field.name for field in fields(settings)} - {"columns", "rows", "choice", "pairs"}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise ModelError(
-            f"The automatic model has no setting {', '.join(unknown)}. It has: {', '.join(sorted(known))}."
-        )
+    problems = [problem for name, value in options.items() for problem in _problems(name, value)]
+    if problems:
+        raise ModelError("\n".join(problems))
     changed = replace(settings, **{name: type(getattr(settings, name))(value) for name, value in options.items()})
-    if not 0 < changed.single <= 1:
-        raise ModelError("The setting 'single' is a part of the budget: more than 0, at most 1.")
     left = 1 - changed.single
     return replace(
         changed,
@@ -105,3 +110,12 @@ def _overridden(settings: Settings, options: Mapping[str, Any]) -> Settings:
         pairs=(1 - _CHOICE) * left if settings.chooses else left,
         measured_pairs=changed.measured_pairs if left else 0,
     )
+
+
+def _problems(name: str, value: Any) -> Iterator[str]:
+    if name not in _SETTABLE:
+        yield f"The automatic model has no setting {name!r}. It has {', '.join(sorted(_SETTABLE))}."
+        return
+    least, most = _SETTABLE[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        yield f"The setting {name!r} must be a number from {least:g} to {most:g}."

@@ -93,7 +93,8 @@ def discover(
     budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
     if budget.noise and share * ledger.epsilon > ledger.epsilon - ledger.spent[0]:
         raise BudgetExceeded("Less epsilon is left in this ledger than the share of discovery. Lower `share`.")
-    note_public(table, schema, ledger)
+    for taken in taken_from(table, schema):
+        ledger.treat_as_public(taken)
     rows = count_rows(table, schema, ledger, share=_ROWS * share)
     return run(table, schema, budget.pay(ledger), rows=rows)
 
@@ -105,12 +106,6 @@ def begin(table: PrivateTable, declared: Schema | None) -> Schema:
     refuse(ambiguous_names(schema))
     _require_fit(schema, declared or {}, table)
     return schema
-
-
-def note_public(table: PrivateTable, schema: Schema, ledger: Ledger) -> None:
-    """Have the ledger's statement say what the schema has from the table and nobody paid for."""
-    for taken in _taken_from(table, schema):
-        ledger.treat_as_public(taken)
 
 
 def _require_fit(schema: Schema, declared: Container[str], table: PrivateTable) -> None:
@@ -134,7 +129,7 @@ def _without_its_word(column: Column, array: pa.Array, decimal: str) -> pa.Array
     return array.filter(pc.fill_null(pc.not_equal(texts, word), True))
 
 
-def _taken_from(table: PrivateTable, schema: Schema) -> list[str]:
+def taken_from(table: PrivateTable, schema: Schema) -> list[str]:
     """What the schema has from the table and nobody paid for."""
     from_file = [TYPES] if table.style is None else [STYLE]
     accepted = f"{ACCEPTED} {', '.join(map(repr, schema.accepted))}"

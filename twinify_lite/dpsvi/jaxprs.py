@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -79,6 +79,23 @@ def dependence(closed: core.ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
         outputs = [True] * len(eqn.outvars) if inner is None else dependence(inner, inputs)
         tainted.update(var for var, mark in zip(eqn.outvars, outputs, strict=True) if mark)
     return [is_tainted(atom) for atom in closed.jaxpr.outvars]
+
+
+def talks(jaxpr: core.Jaxpr) -> bool:
+    """Whether a program calls back to Python or prints, anywhere in it: what it is given then leaves it."""
+    return bool(jaxpr.effects) or any(
+        "callback" in eqn.primitive.name
+        or eqn.primitive.name in ("infeed", "outfeed", "debug_print")
+        or any(talks(inner) for inner in _inside(eqn))
+        for eqn in jaxpr.eqns
+    )
+
+
+def _inside(eqn: core.JaxprEqn) -> Iterator[core.Jaxpr]:
+    for value in eqn.params.values():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(one, core.ClosedJaxpr | core.Jaxpr):
+                yield getattr(one, "jaxpr", one)
 
 
 def false_from(leaf: Array) -> Array:

@@ -261,6 +261,7 @@ def _refuse_what_is_personal(
     local: frozenset[str],
 ) -> None:
     _refuse_personal_parameters(sites, plate)
+    _refuse_callbacks(fn, one, kwargs, plate, which)
     _refuse_data_outside(fn, one, kwargs, plate, local, which)
     _refuse_row_shapes(fn, one, many, kwargs, plate, local)
 
@@ -274,6 +275,18 @@ def _refuse_personal_parameters(trace: Trace, plate: str) -> None:
                 f"Parameter '{name}' holds one value for each row: releasing it would release the rows. "
                 "Predict it from the row instead (an amortised guide)."
             )
+
+
+def _refuse_callbacks(fn: Callable, one: PyTree, kwargs: Mapping[str, Any], plate: str, which: str) -> None:
+    def densities(rows: PyTree) -> list[Array]:
+        sites = samples(run(fn, jax.random.key(0), {plate: jnp.arange(1)}, rows, kwargs))
+        return [jnp.sum(log_prob(site)) for site in sites.values()]
+
+    if jaxprs.talks(jax.make_jaxpr(densities)(one).jaxpr):
+        raise ModelError(
+            f"The {which} calls back to Python or prints (jax.debug, pure_callback, io_callback), and what it is given "
+            "there are people's cells, which nobody paid for. Remove the call."
+        )
 
 
 def _refuse_data_outside(

@@ -82,7 +82,7 @@ class Declared:
         """What the guarantee rests on beside the noise, for the statement to say."""
         if self.source.preprocess is None:
             return ()
-        return (f"preprocess of {self.name} computes each row from that row alone and keeps nothing between rows",)
+        return (f"that preprocess of {self.name} keeps nothing outside its own file from row to row",)
 
     def prepare(self, table: PrivateTable) -> PrivateTable:
         """The table that is fitted: what `preprocess` makes of each row of `table` alone, or `table` itself."""

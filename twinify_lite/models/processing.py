@@ -2,13 +2,14 @@
 
 A function that looks at other rows (a mean to subtract, the levels of a column, rows to drop) would carry one person
 into another's row, and no noise is sized for that. So `preprocess` is given every row of the table alone, in a frame
-of one row: whatever it computes is computed from that row. That is slow (about a second for 3,000 rows), and it is
-sound, up to a function that keeps a memory of its own between calls, for which the check looks as well as it can.
+of one row, and the model file is run anew for each, so that nothing in it remembers another row. That is slow (about a
+second for 3,000 rows), and it is sound, up to a function that keeps something outside its file between calls.
 `postprocess` sees generated rows, which are public; it must work row by row so that rows can be made in batches.
 """
 
 from __future__ import annotations
 
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,6 +31,7 @@ from twinify_lite.table import PrivateTable
 Frame = Callable[[pd.DataFrame], pd.DataFrame]
 _ROWS = 40
 # What a column of each kind is to pandas: chosen by the kind, never by the cells, so that no row decides for another.
+_UNITS = {"day": "D", "hour": "h", "minute": "m", "second": "s", "millisecond": "ms", "microsecond": "us"}
 _DTYPES = {"number": "float64", "integer": "Int64", "boolean": "boolean", "datetime": "datetime64[us]"}
 
 
@@ -37,8 +39,8 @@ def prepare_table(source: Source, table: PrivateTable) -> PrivateTable:
     """The table that `preprocess` makes of `table`, a row from each row; `table` itself if there is no `preprocess`.
 
     Formal guarantee: row i of the result is a function of row i of `table` and of public things only, if `preprocess`
-    keeps no memory between calls. A row for which it fails, or from which it makes none or several, is missing
-    throughout: to tell would be to tell something of the row.
+    keeps nothing outside its own file between calls. A row for which it fails, or from which it makes none or several,
+    is missing throughout: to tell would be to tell something of the row.
     """
     if source.preprocess is None:
         return table
@@ -48,7 +50,8 @@ def prepare_table(source: Source, table: PrivateTable) -> PrivateTable:
         raise ModelError("\n".join(problems))
     wanted = _types(source.preprocess, schema)
     frame = to_frame(schema, table)
-    made = [_alone(source.preprocess, frame.iloc[i : i + 1], wanted) for i in range(len(frame))]
+    fresh = _fresh(source, "preprocess")
+    made = [_alone(fresh(), frame.iloc[i : i + 1], wanted) for i in range(len(frame))]
     columns = {name: pa.array([row[j] for row in made], kind) for j, (name, kind) in enumerate(wanted.items())}
     return PrivateTable(pa.table(columns))
 
@@ -68,17 +71,25 @@ def to_frame(schema: Schema, table: PrivateTable) -> pd.DataFrame:
 
 
 def _series(column: Column, array: pa.ChunkedArray, decimal: str) -> pd.Series:
-    plain = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    """One column, cell by cell: no cell decides how another is read, or whether any is."""
+    plain = cells.plain(array)
     if column.kind not in _DTYPES:
-        return pd.Series(plain.cast(pa.string()).to_pylist(), dtype=object)
-    if column.kind in ("boolean", "datetime"):
-        typed = plain.to_pandas()
-        if column.kind == "datetime":
-            return pd.to_datetime(typed, errors="coerce", format="ISO8601").astype(_DTYPES["datetime"])
-        return typed.map(_truth).astype("boolean")
+        return pd.Series(cells.texts(plain).to_pylist(), dtype=object)
+    if column.kind == "boolean":
+        return pd.Series([_truth(cell) for cell in cells.texts(plain).to_pylist()], dtype="boolean")
     value, state = cells.parse(column, plain, decimal=decimal)
+    if column.kind == "datetime":
+        return _moments(column, value, state)
     series = pd.Series(value, dtype=_DTYPES[column.kind])
     return series.mask(state != cells.VALUE)
+
+
+def _moments(column: Column, ticks: np.ndarray, state: np.ndarray) -> pd.Series:
+    unit = _UNITS[column.resolution]
+    first, last = (np.datetime64(end, unit).astype(np.int64) for end in ("0001-01-01", "9999-12-31"))
+    told = (state == cells.VALUE) & (ticks >= first) & (ticks <= last)
+    moments = np.where(told, ticks, 0).astype(np.int64).astype(f"datetime64[{unit}]").astype("datetime64[us]")
+    return pd.Series(np.where(told, moments, np.datetime64("NaT", "us")))
 
 
 def _truth(cell: Any) -> Any:
@@ -141,6 +152,18 @@ def _made_up_frame(schema: Schema, rows: int) -> pd.DataFrame:
     for name in lacking:
         table = table.append_column(name, pa.array([f"{name}{i}" for i in range(rows)]))
     return to_frame(nullable, PrivateTable(table.select([column.name for column in schema.columns])))
+
+
+def _fresh(source: Source, key: str) -> Callable[[], Frame]:
+    """What gives the function `key` of the model file, run anew: nothing that an earlier call left is in it."""
+    code = compile(source.text, source.path or source.name, "exec")
+
+    def run() -> Frame:
+        module = types.ModuleType("twinify_lite_model")
+        exec(code, module.__dict__)
+        return module.__dict__[key]
+
+    return run
 
 
 def _problems(source: Source, key: str, function: Frame, frame: pd.DataFrame) -> Iterator[str]:
