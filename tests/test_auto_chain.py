@@ -104,7 +104,6 @@ def test_a_column_with_no_pairs_is_independent():
 # -- noise -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="the largest of noisy cells is taken for a function of the parent (_DETERMINED)")
 def test_where_noise_dominates_columns_are_nearly_independent():
     shares = [np.full(10, 0.1), np.full(8, 0.125)]
     rng = np.random.default_rng(1)

@@ -125,7 +125,6 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_paid(options
         settle(schema(8), 20_000, 4.0, target=None, options=options)
 
 
-@pytest.mark.xfail(strict=True, reason="measured_pairs is ignored where the rules would measure all pairs")
 def test_fewer_pairs_can_be_asked_for_where_all_could_be_measured():
     assert settled(6, 10**6).measured_pairs == 15
     found = settled(6, 10**6, measured_pairs=5)
@@ -133,7 +132,6 @@ def test_fewer_pairs_can_be_asked_for_where_all_could_be_measured():
     assert found.chooses
 
 
-@pytest.mark.xfail(strict=True, reason="what is taken from single columns is paid for pairs that are never measured")
 def test_pairs_can_be_asked_for_where_the_rules_would_measure_none():
     found = settled(15, 200, 9.0, single=0.5)
     assert (found.pairs == 0) or found.measured_pairs > 0

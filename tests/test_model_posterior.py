@@ -1,6 +1,8 @@
 """What a fit leaves behind: it generates, goes through its parts, and runs nobody's code but the one that was given."""
 
 import dataclasses
+import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +18,10 @@ import twinify_lite as tw
 from twinify_lite import models
 from twinify_lite.errors import ModelError
 from twinify_lite.models.fitting import keep, restore
-from twinify_lite.models.processing import prepare_table
+from twinify_lite.models.processing import prepare_table, to_frame
 from twinify_lite.models.source import from_text
 from twinify_lite.posterior import BATCH, Posterior
+from twinify_lite.schema.draft import draft
 
 SCHEMA = schema_of(number("age", nullable=True), category("sex"))
 QUICK = {"steps": 60, "sampling_rate": 0.5, "learning_rate": 0.1}
@@ -186,16 +189,44 @@ def source_with(result, key="preprocess"):
     return from_text(f"def {key}(frame):\n    return {result}\n{MODEL}", name="my_model.py")
 
 
-def test_preprocess_sees_every_row_alone():
+def test_preprocess_sees_every_row_alone(monkeypatch):
     table = tw.read_table(frame(50))
     sizes = []
-    source = source_with("frame.assign(age=frame['age'] * 2)")
-    counted = dataclasses.replace(source, preprocess=lambda rows: (sizes.append(len(rows)), source.preprocess(rows))[1])
-    made = prepare_table(counted, table).reveal().to_pandas()
+    monkeypatch.setitem(sys.modules, "seen_sizes", types.SimpleNamespace(add=sizes.append))
+    source = source_with("__import__('seen_sizes').add(len(frame)) or frame.assign(age=frame['age'] * 2)")
+    made = prepare_table(source, table).reveal().to_pandas()
     assert sizes[-50:] == [1] * 50
     assert len(set(sizes[:-50])) > 1  # made-up rows, among others
     assert made["age"].equals(frame(50)["age"] * 2)
     assert made["sex"].equals(frame(50)["sex"])
+
+
+def test_a_preprocess_that_remembers_rows_is_refused():
+    """Codes by order of appearance: a row's code tells which values came before it."""
+    remembers = "CODES = {}\ndef code(cell): return CODES.setdefault(cell, len(CODES))\n"
+    text = f"{remembers}def preprocess(frame):\n    return frame.assign(age=frame['age'].map(code))\n{MODEL}"
+    with pytest.raises(ModelError, match="does not work row by row"):
+        prepare_table(from_text(text, name="my_model.py"), tw.read_table(frame(50)))
+
+
+def test_a_preprocess_that_remembers_what_no_made_up_row_has_still_meets_every_row_as_the_first():
+    remembers = "SEEN = []\ndef number(age):\n    SEEN.extend([age] * (age == 77.25))\n    return age + len(SEEN)\n"
+    text = f"{remembers}def preprocess(frame):\n    return frame.assign(age=frame['age'].map(number))\n{MODEL}"
+    table = frame(50)
+    table.loc[0, "age"] = 77.25
+    made = prepare_table(from_text(text, name="my_model.py"), tw.read_table(table)).reveal().to_pandas()
+    assert made["age"][0] == 78.25
+    assert made["age"][1:].equals(table["age"][1:])
+
+
+@pytest.mark.parametrize("odd", ["2020-01-01T00:00:00Z", "2020-01-01 00:00+01:00", "now", "9999999-01-01", "x"])
+def test_one_odd_date_decides_nothing_for_other_rows(odd):
+    days = [f"2020-01-{1 + i % 28:02d}" for i in range(60)]
+    made = [
+        to_frame(draft(table), table)["day"][:60].tolist()
+        for table in map(tw.read_table, (pd.DataFrame({"day": days}), pd.DataFrame({"day": [*days, odd]})))
+    ]
+    assert made[0] == made[1]
 
 
 def test_a_preprocess_that_mixes_rows_is_refused_before_it_sees_one():

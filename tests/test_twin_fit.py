@@ -167,7 +167,7 @@ def test_two_hundred_rows_of_many_columns_fall_back_to_independent_columns():
     frame = pd.DataFrame({f"c{i}": rng.integers(0, 4, 200) for i in range(12)})
     columns = [Column(name=name, kind="integer", min=0, max=3, nullable=False) for name in frame]
     schema = Schema(columns, rows=200)
-    twin = tw.fit(frame, epsilon=0.5, schema=schema, options=QUICK)
+    twin = tw.fit(frame, epsilon=0.5, schema=schema, insecure_seed=0, options=QUICK)
     assert twin.fitted.describe()["pairs"] == 0
     assert [receipt["what"] for receipt in twin.statement["stages"][0]["receipts"]] == ["single columns"]
     found = twin.sample(4000, seed=0)
@@ -199,7 +199,6 @@ def test_without_a_schema_the_rest_is_found_from_the_budget(tmp_path):
     assert twin.statement["spent"]["epsilon"] <= 8
 
 
-@pytest.mark.xfail(strict=True, reason="points of no width beside each other: 0 / 0 in levels._halved")
 def test_numbers_of_any_decimals_have_twins():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(0, 1, 500).clip(-5, 5)})
@@ -208,7 +207,6 @@ def test_numbers_of_any_decimals_have_twins():
     assert twin.sample(500, seed=0)["x"].nunique() > 300
 
 
-@pytest.mark.xfail(strict=True, reason="round numbers are made heaps though they are special, after all was paid")
 def test_a_special_value_inside_the_range_has_twins():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": np.where(rng.random(300) < 0.4, 0, rng.integers(0, 1000, 300))})

@@ -76,10 +76,14 @@ def verify(twin: str, as_json: bool) -> None:
     the guarantee stands.
     """
     from twinify_lite import artifact
+    from twinify_lite.verification import require_consistent
     from twinify_lite.verification import verify as recompute
 
-    statement = artifact.json_from_bytes(artifact.read(twin)["statement.json"], "statement.json")
+    members = artifact.read(twin)
+    names = ("statement.json", "twin.json", "fitted.json")
+    statement, facts, fitted = (artifact.json_from_bytes(members[name], name) for name in names)
     result = recompute(statement)
+    require_consistent(statement, facts, fitted)
     if not result.private:
         warn_not_private(result.why_not)
         raise Failure(f"{twin} guarantees nothing: {result.why_not}.", kind="NotPrivate")

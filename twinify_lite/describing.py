@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 def require_readable(statement: Any) -> None:
     """Raise `ValueError` or `TypeError` for a statement that could not be shown; whether it holds, `verify` says."""
-    numbers = (statement["epsilon"], statement["delta"], statement["spent"]["epsilon"], statement["spent"]["delta"])
-    [float(number) for number in numbers]
+    for part in (statement, statement["spent"]):
+        float(part["epsilon"])  # "inf" where there is no limit
+        if isinstance(part["delta"], bool) or not isinstance(part["delta"], int | float):
+            raise ValueError
     receipts = [receipt for stage in statement["stages"] for receipt in stage["receipts"]]
     texts = [statement["relation"], *statement["public"], *(receipt["what"] for receipt in receipts)]
     if not isinstance(statement["private"], bool) or not all(isinstance(text, str) for text in texts):

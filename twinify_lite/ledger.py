@@ -176,11 +176,13 @@ class Ledger:
             raise ReceiptError("This checkpoint has no sound statement of what was spent. Start a new fit.") from None
         if epsilon > ledger.epsilon or delta > ledger.delta:
             raise BudgetExceeded("This checkpoint's receipts exceed its budget. Start a new fit.")
+        if statement.get("private") is not ledger.is_private:
+            raise ReceiptError("The run to continue had another seed, or none. Use the same one.")
         for receipt in ledger.receipts:
             if receipt.what in used:
                 ledger._used.add(id(receipt))
             if receipt.what in steps:
-                ledger._steps[id(receipt)] = int(steps[receipt.what])
+                ledger._steps[id(receipt)] = _steps_run(receipt, steps[receipt.what])
         return ledger
 
     def _restore(self, entry: Mapping[str, Any]) -> None:
@@ -421,3 +423,10 @@ class Ledger:
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}, relation='{self.relation}', "
             f"spent=({epsilon:.4g}, {delta:.3g}){mark})"
         )
+
+
+def _steps_run(receipt: Receipt, number: Any) -> int:
+    paid = getattr(receipt.mechanism, "steps", 1)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= paid:
+        raise ReceiptError(f"This checkpoint says that steps of '{receipt.what}' were run that cannot have been.")
+    return number

@@ -21,6 +21,11 @@ ROW_COUNT = (
 )
 
 
+def public_under(relation: Relation) -> tuple[str, ...]:
+    """What no guarantee under `relation` hides."""
+    return PUBLIC if relation is Relation.ADD_REMOVE else (ROW_COUNT, *PUBLIC)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     """What a ledger guarantees. `str(statement)` for people, `statement.to_json()` for machines."""
@@ -38,8 +43,7 @@ class Statement:
     @property
     def public(self) -> tuple[str, ...]:
         """What the guarantee does not hide."""
-        row_count = () if self.relation is Relation.ADD_REMOVE else (ROW_COUNT,)
-        return (*row_count, *PUBLIC, *self.treated_as_public)
+        return (*public_under(self.relation), *self.treated_as_public)
 
     @property
     def not_public(self) -> tuple[str, ...]:

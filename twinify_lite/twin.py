@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from twinify_lite.accountant import Relation
 from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, begin, count_rows, least_rows, plan_beside, taken_from
 from twinify_lite.discover import Plan as DiscoveryPlan
@@ -118,6 +119,8 @@ def dry_run(
     """
     options = dict(options or {})
     supposed = options.pop("rows", None)
+    if supposed is not None and not (isinstance(supposed, int | float) and supposed >= 1):
+        raise PrivacyParameterError("rows must be a number of rows to plan for, such as 10000.")
     request = _Request(epsilon, delta, model, relation, target, options)
     ledger = Ledger(epsilon, delta, relation=relation)
     with _on(device):
@@ -169,9 +172,11 @@ class Twin:
         batch: int = _BATCH,
     ) -> Iterator[pa.Table]:
         """The same rows as tables of at most `batch` rows, one after the other, for files larger than memory."""
-        if n < 1 or batch < 1:
-            raise PrivacyParameterError("Ask for one row or more.")
-        if not 0 <= dataset < self.fitted.datasets:
+        numbers = {"n": (n, 1), "batch": (batch, 1), "seed": (0 if seed is None else seed, 0), "dataset": (dataset, 0)}
+        for name, (value, least) in numbers.items():
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise PrivacyParameterError(f"{name} must be a whole number, at least {least}.")
+        if dataset >= self.fitted.datasets:
             raise PrivacyParameterError(
                 f"This twin has the datasets 0 to {self.fitted.datasets - 1}. Choose one of them."
             )
@@ -294,6 +299,8 @@ class _Request:
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, int | float) and 0 < self.epsilon < math.inf):
             raise PrivacyParameterError("epsilon must be a positive number, such as 1.")
+        if self.relation not in tuple(Relation):
+            raise PrivacyParameterError(f"The relation is one of {', '.join(Relation)}.")
 
     def prepare(self, data: Data, schema: Any, accept: str | Iterable[str]) -> _Ready:
         """The model family, the table as the model wants it, and its schema with a kind for every column."""
@@ -406,8 +413,8 @@ class _Run:
         with _telling_what_was_spent(ledger):
             plans = _plans(ready, rows, ledger, request.options)
             receipts = plans.pay(ledger)
-        facts = {"request": request.facts(ready), "rows": rows, "left": plans.left}
-        checkpoint.begin(facts=facts, statement=ledger.statement().to_json())
+            facts = {"request": request.facts(ready), "rows": rows, "left": plans.left}
+            checkpoint.begin(facts=facts, statement=ledger.statement().to_json())
         return cls(ready.family, plans.model, ledger, receipts, rows, checkpoint)
 
     @classmethod

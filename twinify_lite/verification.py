@@ -15,6 +15,7 @@ from typing import Any
 from twinify_lite import accountant
 from twinify_lite.accountant import Mechanism, NotPrivate, PoissonGaussian, Relation
 from twinify_lite.errors import AccountantDisagreement, ArtifactError, PrivacyParameterError
+from twinify_lite.statement import public_under
 
 #: By how much a claim may be below what is computed here: another version of an accountant rounds otherwise.
 TOLERANCE = 1e-3
@@ -103,6 +104,43 @@ def verify(statement: Mapping[str, Any]) -> Verification:
         receipts=receipts,
         crosschecked=sum(map(len, (stage.crosschecks for stage in stages))),
     )
+
+
+def require_consistent(statement: Mapping[str, Any], facts: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
+    """Refuse a statement that the other parts of its file contradict: what they say was released has no receipt.
+
+    Who can write a file can make all of its parts agree. This finds what was left out or mixed up.
+    """
+    try:
+        problems = list(_contradictions(statement, facts["fitted"], fitted["settings"]))
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise ArtifactError("The statement cannot be compared with the model. Make the twin again.") from None
+    if problems:
+        raise ArtifactError("The privacy statement does not hold.\n" + "\n".join(problems))
+
+
+def _contradictions(statement: Mapping[str, Any], kind: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    receipts = {receipt["what"]: receipt["mechanism"] for stage in statement["stages"] for receipt in stage["receipts"]}
+    relation = Relation(statement["relation"])
+    if kind == "auto":
+        parts = {
+            "single columns": settings["single"],
+            "choice of pairs": settings["choice"],
+            "pairs": settings["pairs"],
+        }
+        lacking = [what for what, part in parts.items() if settings[part] > 0 and what not in receipts]
+        yield from (f"The model rests on the release '{what}', which no receipt pays for." for what in lacking)
+    elif "DPSVI" not in receipts:
+        yield "The model was fitted by DPSVI, which no receipt pays for."
+    else:
+        told = {key: settings[key] for key in ("steps", "sampling_rate", "noise_multiplier")}
+        if any(not math.isclose(receipts["DPSVI"][key], value, rel_tol=1e-6) for key, value in told.items()):
+            yield "The receipt for DPSVI is for other steps, another sampling rate or other noise than the model's."
+    if relation is Relation.SUBSTITUTE and "row count" in receipts:
+        yield "The number of rows was paid for, which only adding or removing a row needs, not replacing one."
+    expected = (*public_under(relation), *statement["treated_as_public"])
+    if tuple(statement["public"]) != expected:
+        yield "What the statement calls public is not what its relation and its own list make public."
 
 
 @dataclass(frozen=True, kw_only=True)

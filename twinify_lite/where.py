@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from twinify_lite.cells import number_of
 from twinify_lite.errors import SchemaError
-from twinify_lite.schema import Schema
+from twinify_lite.schema import Column, Schema
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ def _matches(column: pa.ChunkedArray, text: str) -> np.ndarray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
-        try:
-            return pc.fill_null(pc.equal(column.cast(pa.float64()), float(text)), False).to_numpy()
-        except ValueError:
-            return np.zeros(len(column), bool)
+        return pc.fill_null(pc.equal(column.cast(pa.float64()), float(text)), False).to_numpy()
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        moment = pa.scalar(pd.Timestamp(text).to_pydatetime(), pa.timestamp("us", getattr(column.type, "tz", None)))
+        return pc.fill_null(pc.equal(column, moment.cast(column.type)), False).to_numpy()
     return pc.fill_null(pc.equal(column.cast(pa.string()), text), False).to_numpy()
 
 
@@ -71,3 +73,17 @@ def _problems(schema: Schema, name: str, text: str):
     elif text and column.is_levelled and text not in (*column.levels, column.other):
         levels = ", ".join([*map(repr, column.levels[:20]), *["..."] * (len(column.levels) > 20)])
         yield f"Column {name!r} has no level {text!r}. Its levels are {levels}."
+    elif text and column.is_ranged and not _is_possible(column, text):
+        yield f"Column {name!r} lies between {column.min} and {column.max}; it never is {text!r}."
+
+
+def _is_possible(column: Column, text: str) -> bool:
+    """Whether a number or time can be this text: a special value, or one inside the range."""
+    if text in map(str, column.special or ()):
+        return True
+    try:
+        if column.kind == "datetime":
+            return pd.notna(pd.Timestamp(text))
+        return number_of(column, column.min) <= float(text) <= number_of(column, column.max)
+    except (ValueError, TypeError):
+        return column.kind == "datetime" and column.format is not None  # a text in the column's own format

@@ -25,7 +25,7 @@ from twinify_lite.auto.tables import Noisy
 # How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits.
 _STRENGTH, _WEAKEST, _STRONGEST = 1.5, 0.3, 3.0
 # If the parent's level tells so much of a column that its own most frequent level does not, it is a function of it.
-_DETERMINED, _FUNCTION = 0.9, 20.0
+_DETERMINED, _FUNCTION = 0.8, 20.0
 # Of the variance of an effect, the part that is smooth along a line, and how many levels it reaches.
 _SMOOTH, _REACH = 0.9, 6.0
 
@@ -92,7 +92,8 @@ def _target(pairs: Mapping[Pair, Noisy], parent: int, column: int, margins: Marg
     signal = max(0.0, ((table - independent) ** 2).sum() - noise**2 * freedom)
     strength = _STRENGTH * np.clip(np.sqrt(signal / (independent**2).sum()), _WEAKEST, _STRONGEST)
     guess = columns.max()
-    determined = table.max(axis=1).sum() - guess > _DETERMINED * (1 - guess)
+    told = (table.max(axis=1) - 2 * noise).sum()  # the largest of many noisy cells is too large
+    determined = told - guess > _DETERMINED * (1 - guess)
     return _Target(table, noise, _FUNCTION if determined else float(strength))
 
 

@@ -11,11 +11,13 @@ from fractions import Fraction
 import numpy as np
 
 from twinify_lite.encode import layout
-from twinify_lite.encode.axis import Axis, axis, points
+from twinify_lite.encode.axis import Axis, axis, points, specials_within
 from twinify_lite.schema import Column, Schema
 
 # A range of so many steps has a code for each, however coarse the others are.
 _STEPS = 256
+# Round numbers are counted in floats, which are exact below this.
+_EXACT = 2.0**53
 # A range of more steps than bins gets codes of its own for so many round numbers: where values heap, it is there.
 _ROUND = 40
 
@@ -47,11 +49,13 @@ def _with_heaps(column: Column) -> Column:
     if bins_of(column, 1) > 1 or column.kind == "datetime" or line.low == line.high:
         return column
     steps = np.union1d(points(column, line, column.heaps or ()), _candidates(line))
-    return column.replace(heaps=tuple(line.values(steps).tolist()))
+    return column.replace(heaps=tuple(line.values(np.setdiff1d(steps, specials_within(column, line))).tolist()))
 
 
 def _candidates(line: Axis) -> np.ndarray:
     """Zero, both ends and round numbers of an axis, in its steps."""
+    if max(abs(line.low), abs(line.high)) >= _EXACT:
+        return np.array([line.low, line.high])
     unit = line.unit or 1
     step = _round_step((line.high - line.low) / unit)
     first, last = int(np.ceil(line.low / unit / float(step))), int(np.floor(line.high / unit / float(step)))
@@ -84,7 +88,9 @@ def codes(column: Column, bins: int) -> Codes:
     edges, heaps = np.asarray(plan.edges, float), np.asarray(plan.heaps, float)
     values = np.concatenate([edges[:-1], heaps])
     point = np.arange(len(values)) >= plan.bins
-    step = 1 / (axis(column).unit or np.inf) if column.kind == "number" else 1.0
+    line = axis(column)
+    # A point of a line without steps takes no room on it; a little lets two of them be compared.
+    step = 1e-9 * max(edges[-1] - edges[0], 1e-300) if line.unit is None else 1 / line.unit
     width = np.concatenate([np.diff(edges), np.full(len(heaps), step)])
     # A heap at the first step of a bin comes before the rest of that bin.
     order = np.lexsort((~point, values))

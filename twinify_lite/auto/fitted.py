@@ -155,6 +155,7 @@ def _require_whole(schema: Schema, levels: Sequence[Levels], links: Sequence[Lin
             and link.bias.shape == link.shares.shape == (sizes[link.column],)
             and all(e.shape == (sizes[p], sizes[link.column]) for p, e in zip(link.parents, link.effects, strict=True))
             and all(s.shape == (sizes[p], sizes[link.column]) for p, s in zip(link.parents, link.spread, strict=True))
+            and (link.shares > 0).all()
             and all(np.isfinite(x).all() for x in (link.bias, link.shares, *link.effects, *link.spread))
         )
         before.add(link.column)

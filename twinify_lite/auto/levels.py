@@ -151,7 +151,8 @@ def _halved(counts: np.ndarray, width: np.ndarray, noise: float) -> np.ndarray:
     believed = found * max(0.0, 1 - _DOUBT * variance / (found**2 + 1e-300))
     left = float(np.clip(even + believed / total, 0.0, 1.0))
     faint = [part.sum() < _EMPTY * noise * np.sqrt(len(part)) for part in (counts[:half], counts[half:])]
-    if half >= _LONG and faint[0] != faint[1]:  # one half shows, and what the other holds is no more than its noise
+    apart = found**2 > _CLEAR**2 * variance
+    if half >= _LONG and apart and faint[0] != faint[1]:  # one half shows; the other holds no more than its noise
         left = float(faint[1])
     parts = _halved(counts[:half], width[:half], noise), _halved(counts[half:], width[half:], noise)
     return np.concatenate([left * parts[0], (1 - left) * parts[1]])

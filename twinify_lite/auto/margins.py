@@ -68,6 +68,7 @@ def _empty(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
     together = np.cumsum(np.maximum(counts[order], 0))
     empty = np.zeros(len(counts), bool)
     empty[order] = (faintness[order] < _FAINT) & (together <= _FEW * rows)
+    empty[order[-1]] = False
     return empty
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from twinify_lite.errors import ModelError
@@ -50,25 +50,30 @@ def settle(
     schema: Schema, rows: int, noise_multiplier: float, *, target: str | None, options: Mapping[str, Any]
 ) -> Settings:
     """The settings for a table of about `rows` rows, if all of the budget in one release has `noise_multiplier`."""
+    problems = [problem for name, value in options.items() for problem in _problems(name, value)]
+    if problems:
+        raise ModelError("\n".join(problems))
     columns = len(schema.modelled)
     possible = columns * (columns - 1) // 2
-    single = _single(rows, noise_multiplier, columns)
-    measured = _affordable(rows, noise_multiplier / math.sqrt(max(1e-9, (1 - single) * (1 - _CHOICE))), columns)
-    chooses = 0 < measured < possible and single < 1
-    left = 1 - single
-    settings = Settings(
+    single = float(options.get("single", _single(rows, noise_multiplier, columns)))
+    left = 1 - single if possible else 0.0
+    affordable = _affordable(rows, noise_multiplier / math.sqrt(max(1e-9, left * (1 - _CHOICE))), columns)
+    measured = min(int(options.get("measured_pairs", affordable)), possible) if left else 0
+    left = left if measured else 0.0
+    choice = _CHOICE * left if measured < possible else 0.0
+    single = 1 - left
+    return Settings(
         columns=columns,
         rows=rows,
         single=single,
-        choice=_CHOICE * left if chooses else 0.0,
-        pairs=(1 - _CHOICE) * left if chooses else left,
-        measured_pairs=0 if single == 1 else min(measured, possible),
-        bins=_bins(rows, noise_multiplier * math.sqrt(columns / single)),
+        choice=choice,
+        pairs=left - choice,
+        measured_pairs=measured,
+        bins=int(options.get("bins", _bins(rows, noise_multiplier * math.sqrt(columns / single)))),
         target=target,
-        target_weight=2.0 if target is not None else 1.0,
-        particles=16384,
+        target_weight=float(options.get("target_weight", 2.0 if target is not None else 1.0)),
+        particles=int(options.get("particles", 16384)),
     )
-    return _overridden(settings, options)
 
 
 def _single(rows: int, noise_multiplier: float, columns: int) -> float:
@@ -96,20 +101,6 @@ _SETTABLE = {
     "target_weight": (1e-3, 1e3),
     "particles": (256, 2**20),
 }
-
-
-def _overridden(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    problems = [problem for name, value in options.items() for problem in _problems(name, value)]
-    if problems:
-        raise ModelError("\n".join(problems))
-    changed = replace(settings, **{name: type(getattr(settings, name))(value) for name, value in options.items()})
-    left = 1 - changed.single
-    return replace(
-        changed,
-        choice=_CHOICE * left if settings.chooses else 0.0,
-        pairs=(1 - _CHOICE) * left if settings.chooses else left,
-        measured_pairs=changed.measured_pairs if left else 0,
-    )
 
 
 def _problems(name: str, value: Any) -> Iterator[str]:

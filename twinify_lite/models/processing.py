@@ -45,7 +45,7 @@ def prepare_table(source: Source, table: PrivateTable) -> PrivateTable:
     if source.preprocess is None:
         return table
     schema = draft(table)
-    problems = list(_problems(source, "preprocess", source.preprocess, _made_up_frame(schema, _ROWS)))
+    problems = list(_problems(source, "preprocess", _made_up_frame(schema, _ROWS)))
     if problems:
         raise ModelError("\n".join(problems))
     wanted = _types(source.preprocess, schema)
@@ -138,9 +138,8 @@ def _cell(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
 def processing_problems(source: Source, schema: Schema) -> Iterator[str]:
     """Whether the functions work row by row, tried on made-up rows: alone, among others, reversed, and again."""
     for key in ("preprocess", "postprocess"):
-        function = getattr(source, key)
-        if function is not None:
-            yield from _problems(source, key, function, _made_up_frame(schema, _ROWS))
+        if getattr(source, key) is not None:
+            yield from _problems(source, key, _made_up_frame(schema, _ROWS))
 
 
 def _made_up_frame(schema: Schema, rows: int) -> pd.DataFrame:
@@ -166,19 +165,20 @@ def _fresh(source: Source, key: str) -> Callable[[], Frame]:
     return run
 
 
-def _problems(source: Source, key: str, function: Frame, frame: pd.DataFrame) -> Iterator[str]:
+def _problems(source: Source, key: str, frame: pd.DataFrame) -> Iterator[str]:
+    fresh = _fresh(source, key)
     try:
-        together = _result(function, frame)
+        together = _result(fresh(), frame)
         if len(together) != len(frame):
             yield (
                 f"{source.name}: {key} makes {len(together)} rows of {len(frame)}. It must make one of each: leaving "
                 "rows out, or repeating them, shows through to others. Mark cells as missing instead."
             )
             return
-        reverse = _result(function, frame.iloc[::-1].reset_index(drop=True)).iloc[::-1].reset_index(drop=True)
-        alone = [_result(function, frame.iloc[i : i + 1].reset_index(drop=True)) for i in range(len(frame))]
-        few = _result(function, frame.iloc[:7].reset_index(drop=True))
-        again = _result(function, frame)
+        reverse = _result(fresh(), frame.iloc[::-1].reset_index(drop=True)).iloc[::-1].reset_index(drop=True)
+        alone = [_result(fresh(), frame.iloc[i : i + 1].reset_index(drop=True)) for i in range(len(frame))]
+        few = _result(fresh(), frame.iloc[:7].reset_index(drop=True))
+        again = _result(fresh(), frame)
     except Exception as error:
         yield f"{source.locate(error)} (in {key}, on made-up rows with missing cells)"
         return
