@@ -42,10 +42,10 @@ class Twin:
         artifact.write(
             path,
             {
-                "twin.json": artifact.json_bytes({"rows": self.rows}),
+                "twin.json": artifact.json_bytes({"rows": self.rows, "fitted": "auto"}),
                 "schema.toml": self.schema.to_toml().encode(),
                 "statement.json": artifact.json_bytes(self.statement),
-                "fitted.json": artifact.json_bytes({}),
+                "fitted.json": artifact.json_bytes({"settings": {"single": 1.0, "choice": 0.0, "pairs": 0.0}}),
             },
         )
 
@@ -63,7 +63,7 @@ def fit(data, *, epsilon, delta=1e-6, insecure_seed=None, relation="add-remove",
         raise KeyboardInterrupt
     ledger = Ledger(epsilon, delta, relation=relation, insecure_seed=insecure_seed)
     ledger.spend(DiscreteLaplace(scale=50 / epsilon), "row count").redeem(DiscreteLaplace)
-    ledger.spend(ledger.calibrate(Gaussian(noise_multiplier=1.0)), "marginals")
+    ledger.spend(ledger.calibrate(Gaussian(noise_multiplier=1.0)), "single columns")
     progress("compiling", 0, 1)
     progress("fitting", 10, 10)
     return Twin(json.loads(json.dumps(ledger.statement().to_json())), rows=asked.get("rows", 1000))

@@ -123,11 +123,7 @@ def _contradictions(statement: Mapping[str, Any], kind: str, settings: Mapping[s
     receipts = {receipt["what"]: receipt["mechanism"] for stage in statement["stages"] for receipt in stage["receipts"]}
     relation = Relation(statement["relation"])
     if kind == "auto":
-        parts = {
-            "single columns": settings["single"],
-            "choice of pairs": settings["choice"],
-            "pairs": settings["pairs"],
-        }
+        parts = {"single columns": "single", "choice of pairs": "choice", "pairs": "pairs"}
         lacking = [what for what, part in parts.items() if settings[part] > 0 and what not in receipts]
         yield from (f"The model rests on the release '{what}', which no receipt pays for." for what in lacking)
     elif "DPSVI" not in receipts:
