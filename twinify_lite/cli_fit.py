@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from twinify_lite.cli_base import (
     Failure,
@@ -26,6 +27,8 @@ from twinify_lite.cli_progress import Progress
 from twinify_lite.errors import TwinError
 
 if TYPE_CHECKING:
+    from twinify_lite.schema import Schema
+    from twinify_lite.table import PrivateTable
     from twinify_lite.twin import Twin
 
 _NO_EPSILON = (
@@ -87,6 +90,8 @@ def fit(
     sample` makes synthetic rows from; it may be shared.
     """
     target = output or _default_output(data)
+    if os.path.abspath(target) == os.path.abspath(data):
+        raise Failure(f"{target} is the table itself. Give the twin another name with -o.")
     checkpoint = f"{target}.checkpoint"
     if not dry_run:
         require_free([target], force=force)
@@ -130,13 +135,36 @@ def _arguments(data: str, *, seed: int | None, settings: tuple[tuple[str, Any], 
     schema = options.pop("schema")
     declared = None if schema is None else Schema.load(schema)  # before the table, which may be large
     look = {key: options.pop(key) for key in ("format", "separator", "decimal", "encoding")}
+    table = read_table(data, **_look(look, declared))
+    _refuse_decimal_commas(table, declared)
     return {
-        "data": read_table(data, **look),
+        "data": table,
         "insecure_seed": seed,
         "options": dict(settings),
         "schema": declared,
         **options,
     }
+
+
+def _look(look: dict[str, Any], declared: Schema | None) -> dict[str, Any]:
+    """How to read the table: as the flags say, else as the schema says."""
+    style = None if declared is None else declared.style
+    if style is None:
+        return look
+    given = click.get_current_context().get_parameter_source
+    chosen = {key: getattr(style, key) for key in ("decimal", "encoding") if given(key) is ParameterSource.DEFAULT}
+    return look | chosen
+
+
+def _refuse_decimal_commas(table: PrivateTable, declared: Schema | None) -> None:
+    """Numbers that would be taken for words are refused before anything is spent on them."""
+    from twinify_lite.schema.draft import fill
+    from twinify_lite.schema.notes import decimal_commas
+
+    if click.get_current_context().get_parameter_source("decimal") is ParameterSource.DEFAULT:
+        found = list(decimal_commas(table, fill(declared, table)))
+        if found:
+            raise Failure("\n".join([*found, "Nothing was spent. If they are no numbers, pass --decimal . instead."]))
 
 
 def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:

@@ -72,6 +72,8 @@ def sample(
     model's posterior.
     """
     targets = _targets(output, format, datasets)
+    if any(target.endswith(".twin") for target in targets):
+        raise Failure("A table is not written over a twin. Name the table with -o, such as synthetic.csv.")
     if targets == ["-"]:
         if as_json:
             raise click.UsageError("The rows go to stdout, and so would the JSON. Give the table a name with -o.")
@@ -94,7 +96,8 @@ def sample(
     if as_json:
         show_json({"twin": source, "files": targets, "rows": number, "private": loaded.is_private})
     elif targets != ["-"] and not quiet:
-        note(f"{number} synthetic rows from {source}: {', '.join(targets)}")
+        each = " each" if len(targets) > 1 else ""
+        note(f"{number} synthetic rows{each} from {source}: {', '.join(targets)}")
 
 
 def _targets(output: str | None, format: str | None, datasets: int | None) -> list[str]:

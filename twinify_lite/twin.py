@@ -306,7 +306,7 @@ class _Request:
         """The model family, the table as the model wants it, and its schema with a kind for every column."""
         declared = _declared(schema, accept)
         family = self._family(declared)
-        raw = read_table(data)
+        raw = _read(data, declared)
         table = family.prepare(raw)
         begun = begin(table, declared)
         _require_columns(begun)
@@ -462,6 +462,14 @@ def _require_columns(schema: Schema) -> None:
             "No column is left to model. Declare at least one in the schema, with its range or levels: all others are "
             "identifiers, constants, or were not found within the budget."
         )
+
+
+def _read(data: Data, declared: Schema | None) -> PrivateTable:
+    """The table; a file that the schema knows the look of is read by that."""
+    is_file = isinstance(data, str | os.PathLike)
+    if not is_file or declared is None or declared.style is None:
+        return read_table(data)
+    return read_table(data, decimal=declared.style.decimal, encoding=declared.style.encoding)
 
 
 def _declared(schema: Schema | str | os.PathLike[str] | None, accept: str | Iterable[str]) -> Schema | None:

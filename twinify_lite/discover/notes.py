@@ -27,7 +27,7 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
             unfound,
             "Left out, because no value or range in them is frequent enough to be found with this budget and number of "
             "rows. Declare `levels`, or `min` and `max`, or a date's `format`; where every row has a value of its own, "
-            '`kind = "identifier"`, with `sample = "surrogate"` to have values made up; or give more by `share`',
+            '`kind = "identifier"`, with `sample = "surrogate"` to have values made up; or raise epsilon',
         ),
         (narrow, "Only one number was frequent enough to be found in them; declare `min` and `max` to keep the others"),
         (others, f"With a level {OTHER!r} for values too rare to be found; declare `levels` to keep them"),

@@ -193,7 +193,7 @@ class Schema(Mapping[str, Column]):
             found = (f"{column.name!r} ({', '.join(column.peeked)})" for column in self.columns if column.peeked)
             raise SchemaError(
                 f"Read from the data, so not private: {', '.join(found)}. Delete those lines, declare values from a "
-                f"code book, or accept them as public by name: schema.accept({list(self.peeked)})."
+                f"code book, or accept them as public by name: --accept COLUMN, or schema.accept({list(self.peeked)})."
             )
 
     def require_constraints(self) -> None:

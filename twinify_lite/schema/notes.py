@@ -24,10 +24,11 @@ def notes(table: PrivateTable, schema: Schema) -> list[str]:
         # Then the names may be the cells of a row, so that no other note may name a column.
         return ["All column names are numbers: if the file has no header, add one."]
     doubts = [_HEADLESS] if any(map(is_number, table.columns)) and table.style is not None else []
-    return [*doubts, *_decimal_commas(table, schema), *_ordered(table, schema), *_many_levels(table, schema)]
+    return [*doubts, *decimal_commas(table, schema), *_ordered(table, schema), *_many_levels(table, schema)]
 
 
-def _decimal_commas(table: PrivateTable, schema: Schema) -> Iterator[str]:
+def decimal_commas(table: PrivateTable, schema: Schema) -> Iterator[str]:
+    """A sentence for each column of words that look like numbers with decimal commas."""
     if table.style is None or table.style.decimal == ",":
         return
     for column in schema.columns:

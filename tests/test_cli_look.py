@@ -1,0 +1,57 @@
+"""`twin fit` reads a table as its flags or its schema say, and never writes over what it read."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import stub_twin
+from click.testing import CliRunner
+
+import twinify_lite
+from twinify_lite.cli import main
+
+COMMAS = "weight;sex\n" + "70,5;f\n81,25;m\n" * 50
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "twinify_lite.twin", stub_twin)
+    monkeypatch.setattr(twinify_lite, "twin", stub_twin, raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("data.csv").write_text(COMMAS)
+    stub_twin.CALLS.clear()
+
+
+def twin(*arguments):
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_numbers_that_would_be_words_are_refused_before_anything_is_spent(more):
+    ended = twin("fit", "data.csv", "--epsilon", 1, *more)
+    assert ended.exit_code == 1
+    assert "'weight' looks like numbers with decimal commas: add --decimal ," in ended.stderr
+    assert "Nothing was spent" in ended.stderr
+    assert not stub_twin.CALLS
+    assert not Path("data.twin").exists()
+
+
+@pytest.mark.parametrize("mark", [",", "."])
+def test_whoever_says_the_decimal_mark_is_believed(mark):
+    assert twin("fit", "data.csv", "--epsilon", 1, "--decimal", mark).exit_code == 0
+    assert stub_twin.CALLS[0]["data"].style.decimal == mark
+
+
+def test_a_schema_that_knows_the_decimal_mark_is_enough():
+    assert twin("schema", "data.csv", "--decimal", ",", "-o", "schema.toml").exit_code == 0
+    assert twin("fit", "data.csv", "--epsilon", 1, "--schema", "schema.toml").exit_code == 0
+    assert stub_twin.CALLS[0]["data"].style.decimal == ","
+
+
+def test_a_table_is_never_replaced_by_its_twin_or_a_twin_by_a_table():
+    ended = twin("fit", "data.csv", "--epsilon", 1, "--decimal", ",", "-o", "./data.csv", "--force")
+    assert (ended.exit_code, Path("data.csv").read_text()) == (1, COMMAS)
+    assert twin("fit", "data.csv", "--epsilon", 1, "--decimal", ",").exit_code == 0
+    before = Path("data.twin").read_bytes()
+    ended = twin("sample", "data.twin", "--n", 5, "-o", "data.twin", "--format", "csv", "--force")
+    assert (ended.exit_code, Path("data.twin").read_bytes()) == (1, before)
