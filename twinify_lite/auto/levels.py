@@ -119,12 +119,22 @@ def _weights(codes: Codes, of_code: np.ndarray, size: int, counts: np.ndarray, n
     for level in range(size):
         places = np.flatnonzero(of_code[codes.line] == level)
         if len(places):
-            inside = codes.line[places]
-            weights[inside] = _halved(counts[inside], codes.width[places], noise)
+            weights[codes.line[places]] = _along(codes, places, counts[codes.line], noise)
         else:
             inside = np.flatnonzero(of_code == level)
             weights[inside] = _shrunk(counts[inside], noise)
     return weights
+
+
+def _along(codes: Codes, places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
+    """Shares of the codes at `places` of the line. A point that does not stand out has its width's share of its bin:
+    its own noisy count would make a heap of every round number."""
+    clear = counts > _HEAP * noise
+    alone = (~codes.point | clear)[places]
+    group = np.unique(_bin_of(codes, clear)[places], return_inverse=True)[1]
+    width = np.bincount(group, weights=codes.width[places])
+    shares = _halved(np.bincount(group, weights=np.where(alone, counts[places], 0.0)), width, noise)
+    return shares[group] * codes.width[places] / width[group]
 
 
 def _shrunk(counts: np.ndarray, noise: float) -> np.ndarray:
