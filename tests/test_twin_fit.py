@@ -190,7 +190,7 @@ def test_substitution_has_a_public_row_count_and_more_noise():
 def test_without_a_schema_the_rest_is_found_from_the_budget(tmp_path):
     path = tmp_path / "data.csv"
     small(1500).to_csv(path, index=False)
-    twin = tw.fit(path, epsilon=8, options=QUICK)
+    twin = tw.fit(path, epsilon=8, insecure_seed=0, options=QUICK)
     whats = [receipt["what"] for receipt in twin.statement["stages"][1]["receipts"]]
     assert whats[:2] == ["values", "rare values"]
     assert {"new values", "single columns"} <= set(whats)
@@ -203,7 +203,7 @@ def test_numbers_of_any_decimals_have_twins():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(0, 1, 500).clip(-5, 5)})
     schema = Schema([Column(name="x", kind="number", min=-5, max=5, nullable=False)])
-    twin = tw.fit(frame, epsilon=1, schema=schema, options=QUICK)
+    twin = tw.fit(frame, epsilon=1, schema=schema, insecure_seed=0, options=QUICK)
     assert twin.sample(500, seed=0)["x"].nunique() > 300
 
 
@@ -211,12 +211,12 @@ def test_a_special_value_inside_the_range_has_twins():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": np.where(rng.random(300) < 0.4, 0, rng.integers(0, 1000, 300))})
     schema = Schema([Column(name="x", kind="integer", min=0, max=1000, special=(0,), nullable=False)])
-    found = tw.fit(frame, epsilon=5, schema=schema, options=QUICK).sample(1000, seed=0)
+    found = tw.fit(frame, epsilon=5, schema=schema, insecure_seed=0, options=QUICK).sample(1000, seed=0)
     assert (found["x"] == 0).mean() == pytest.approx(0.4, abs=0.1)
 
 
 def test_a_target_is_last_in_the_chain_and_its_pairs_are_measured():
-    twin = tw.fit(small(), epsilon=3, schema=SMALL, target="b", options=QUICK)
+    twin = tw.fit(small(), epsilon=3, schema=SMALL, target="b", insecure_seed=0, options=QUICK)
     assert twin.fitted.describe()["order"][-1] == "b"
     assert twin.fitted.settings["target"] == "b"
     found = twin.sample(2000, seed=0)
@@ -247,7 +247,7 @@ def test_nothing_but_the_row_count_is_run_before_all_is_paid_for(monkeypatch):
         "_redeem",
         lambda self, receipt, kind: events.append(("run", receipt.what)) or redeem(self, receipt, kind),
     )
-    tw.fit(small(1000), epsilon=5, options=QUICK)
+    tw.fit(small(1000), epsilon=5, insecure_seed=0, options=QUICK)
     assert events[:2] == [("spend", "row count"), ("run", "row count")]
     kinds = [kind for kind, _ in events[2:]]
     assert kinds == sorted(kinds, reverse=True)
@@ -265,5 +265,5 @@ def test_whatever_fails_after_spending_says_what_was_spent():
         tw.fit(small(), epsilon=1, schema=SMALL, progress=stop)
     assert stopped.value.spent.startswith("Spent before this: epsilon 0.99")
     with pytest.raises(BudgetExceeded, match="too few to find") as refused:
-        tw.fit(small(20), epsilon=0.1)
+        tw.fit(small(20), epsilon=0.1, insecure_seed=0)
     assert refused.value.spent.startswith("Spent before this: epsilon 0.002 of 0.1, delta 0")
