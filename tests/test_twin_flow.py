@@ -8,6 +8,7 @@ import twinify_lite as tw
 from twinify_lite import twin as fits
 from twinify_lite.accountant import Gaussian
 from twinify_lite.auto import tables
+from twinify_lite.discover import GUESSED, STYLE
 
 SCHEMA = """
 [columns.age]
@@ -85,3 +86,18 @@ def test_a_twin_is_a_function_of_its_releases(monkeypatch, tmp_path, how, rows):
         reported.append(calls)
     assert saved[0] == saved[1]
     assert reported[0] == reported[1]
+
+
+def test_what_is_guessed_of_the_table_before_preprocess_is_in_the_statement(tmp_path):
+    """A schema that declares everything is one of the processed table; the raw one was still guessed from."""
+    (tmp_path / "mine.py").write_text(
+        "import numpyro\nimport numpyro.distributions as dist\n"
+        "def preprocess(frame):\n    return frame[['age']]\n"
+        "def model(rows):\n    with rows:\n        numpyro.sample('age', dist.Normal(0, 1))\n"
+    )
+    people(0, 60, 90).to_csv(tmp_path / "data.csv", index=False)
+    declared = tw.Schema((tw.Column(name="age", kind="integer", min=0, max=5000, nullable=True, special=(), heaps=()),))
+    request = fits._Request(1.0, 1e-6, str(tmp_path / "mine.py"), "add-remove", None, {})
+    taken = request.prepare(str(tmp_path / "data.csv"), declared, ()).taken
+    assert {GUESSED, STYLE} <= set(taken)
+    assert any("preprocess of mine.py" in sentence for sentence in taken)
