@@ -72,7 +72,7 @@ def test_what_was_peeked_at_is_refused_until_it_is_accepted_by_name():
         schema.require_public()
     assert str(refused.value) == (
         "Read from the data, so not private: 'age' (min, max), 'b' (min). Delete those lines, declare values from a "
-        "code book, or accept them as public by name: schema.accept(['age', 'b'])."
+        "code book, or accept them as public by name: --accept COLUMN, or schema.accept(['age', 'b'])."
     )
     accepted = schema.accept(["age"])
     assert (accepted.peeked, accepted["age"].min) == (("b",), 0)
