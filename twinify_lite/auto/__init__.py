@@ -201,13 +201,17 @@ def _fitted(
     progress: Progress,
 ) -> Chained:
     from twinify_lite.auto.chain import fit_chain
+    from twinify_lite.auto.functions import find_functions, pool
 
+    functions = find_functions(pairs, combine(single, pairs))
+    single, pairs = pool(functions, single, pairs)
     margins = combine(single, pairs)
     links = fit_chain(
         margins,
         pairs,
         [one.line for one in levels],
         _order(schema, levels, settings.target),
+        functions,
         particles=settings.particles,
         progress=lambda done, total: progress("fitting", done, total),
     )

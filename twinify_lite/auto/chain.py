@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinify_lite.auto.functions import Function
 from twinify_lite.auto.margins import Margins, Pair
 from twinify_lite.auto.softmax import fit_softmax
 from twinify_lite.auto.tables import Noisy
 
 # How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits.
 _STRENGTH, _WEAKEST, _STRONGEST = 1.5, 0.3, 3.0
-# If the parent's level tells so much of a column that its own most frequent level does not, it is a function of it.
-_DETERMINED, _FUNCTION = 0.8, 20.0
 # Of the variance of an effect, the part that is smooth along a line, and how many levels it reaches.
 _SMOOTH, _REACH = 0.9, 6.0
 
@@ -51,6 +50,7 @@ def fit_chain(
     pairs: Mapping[Pair, Noisy],
     lines: Sequence[np.ndarray],
     order: Sequence[int],
+    functions: Mapping[Pair, Function],
     *,
     particles: int,
     progress: Callable[[int, int], None],
@@ -63,7 +63,9 @@ def fit_chain(
         progress(place, len(order))
         parents = tuple(i for i in order[:place] if (i, column) in pairs or (column, i) in pairs)
         targets = [_target(pairs, i, column, margins, simulated[i]) for i in parents]
-        link, shares = _fit_link(column, parents, targets, margins.shares[column], lines, simulated, particles)
+        link, shares = _function_link(column, parents, functions, simulated) or _fit_link(
+            column, parents, targets, margins.shares[column], lines, simulated, particles
+        )
         simulated[column] = _draw(shares, generator)
         links.append(link)
     progress(len(order), len(order))
@@ -91,10 +93,21 @@ def _target(pairs: Mapping[Pair, Noisy], parent: int, column: int, margins: Marg
     freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
     signal = max(0.0, ((table - independent) ** 2).sum() - noise**2 * freedom)
     strength = _STRENGTH * np.clip(np.sqrt(signal / (independent**2).sum()), _WEAKEST, _STRONGEST)
-    guess = columns.max()
-    told = (table.max(axis=1) - 2 * noise).sum()  # the largest of many noisy cells is too large
-    determined = told - guess > _DETERMINED * (1 - guess)
-    return _Target(table, noise, _FUNCTION if determined else float(strength))
+    return _Target(table, noise, float(strength))
+
+
+def _function_link(
+    column: int, parents: tuple[int, ...], functions: Mapping[Pair, Function], simulated: Mapping[int, np.ndarray]
+) -> tuple[Link, np.ndarray] | None:
+    """The column as a function of one parent, the one that leaves least open, if there is such a parent."""
+    known = [i for i in parents if (i, column) in functions]
+    if not known:
+        return None
+    parent = min(known, key=lambda i: functions[i, column].leak)
+    chances = functions[parent, column].chances
+    given, effects = chances[simulated[parent]], np.log(chances)
+    link = Link(column, (parent,), np.zeros(chances.shape[1]), (effects,), (np.zeros_like(effects),), given.mean(0))
+    return link, given
 
 
 def _fit_link(
