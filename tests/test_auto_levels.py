@@ -157,3 +157,21 @@ def test_a_number_without_a_grid_has_weights_at_any_noise():
     levels = merge(fine, counts, 20.0, counts.sum())
     assert np.isfinite(levels.weights).all()
     assert sums_by_level(levels) == pytest.approx(1)
+
+
+def drawn_ends(line, sigma, seed):
+    """The first and the last code that a level gives any weight to."""
+    noisy = line + np.random.default_rng(seed).normal(0, sigma, len(line))
+    kept = np.flatnonzero(merge(line_of(len(line)), noisy, sigma, line.sum()).weights > 0)
+    return kept[0], kept[-1]
+
+
+def test_a_range_wider_than_the_data_does_not_stretch_them():
+    line = np.concatenate([np.zeros(7), np.full(53, 600.0)])  # adults: a sharp edge, seven empty years before it
+    assert sum(drawn_ends(line, 35.0, seed)[0] == 7 for seed in range(40)) >= 36
+    assert sum(drawn_ends(line[::-1], 35.0, seed)[1] == 52 for seed in range(40)) >= 36
+
+
+def test_an_end_that_fades_out_is_not_cut_off():
+    line = np.concatenate([[60.0, 180.0, 400.0], np.full(12, 1500.0)])
+    assert sum(drawn_ends(line, 35.0, seed)[0] == 0 for seed in range(40)) >= 36

@@ -119,11 +119,39 @@ def _weights(codes: Codes, of_code: np.ndarray, size: int, counts: np.ndarray, n
     for level in range(size):
         places = np.flatnonzero(of_code[codes.line] == level)
         if len(places):
-            weights[codes.line[places]] = _along(codes, places, counts[codes.line], noise)
+            kept = _within(places, counts[codes.line], noise)
+            weights[codes.line[places]] = 0.0
+            weights[codes.line[kept]] = _along(codes, kept, counts[codes.line], noise)
         else:
             inside = np.flatnonzero(of_code == level)
             weights[inside] = _shrunk(counts[inside], noise)
     return weights
+
+
+def _within(places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
+    """The places of a level at an end of the line, without a tail that holds no more than noise.
+
+    Of all such tails the one is cut off after which the rest looks most like one block. A range is often wider than
+    the data; a few rows far out would be the twin's smallest and largest values.
+    """
+    if places[0] == 0:
+        places = _cut_off(places[::-1], counts, noise)[::-1]
+    if places[-1] == len(counts) - 1:
+        places = _cut_off(places, counts, noise)
+    return places
+
+
+def _cut_off(places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
+    """`places` up to where a tail of nothing begins: it holds no more than noise, and as many places before it do."""
+    sums = np.concatenate([[0.0], np.cumsum(counts[places])])
+    kept = np.arange(1, len(places) + 1)
+    tail = sums[-1] - sums[kept]
+    length = len(places) - kept
+    before = sums[kept] - sums[np.maximum(kept - length, 0)]
+    spread = noise * np.sqrt(np.maximum(length, 1))
+    nothing = (tail <= _EMPTY * spread) & (before - tail >= _CLEAR * np.sqrt(2) * spread)
+    block = np.where(nothing | (length == 0), np.maximum(sums[kept], 0) ** 2 / kept, -1.0)
+    return places[: int(np.argmax(block)) + 1]
 
 
 def _along(codes: Codes, places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
