@@ -151,3 +151,9 @@ def test_settings_are_plain_data():
     found = settled().to_json()
     assert all(isinstance(value, int | float | str | None) for value in found.values())
     assert settled().to_json() == found
+
+
+def test_sharp_tables_are_fitted_on_more_simulated_rows_as_long_as_columns_are_few():
+    assert settled(15, 30_000, 4.0).particles == 2**14
+    assert settled(15, 30_000, 0.4).particles == 2**16
+    assert settled(200, 10**7, 0.4).particles == 2**14

@@ -17,8 +17,10 @@ _BLIND, _SHARP = 10.0, 300.0
 _SINGLE, _CHOICE = (0.25, 0.5), 0.3
 # The noise of a single column's count should not exceed this share of the rows.
 _FAINT = 0.006
-# Powers of two: bins of a long range, at least and at most.
-_BINS = (4, 10)
+# Powers of two: bins of a long range, and rows that are simulated to fit the chain on, at least and at most.
+_BINS, _PARTICLES = (4, 10), (14, 16)
+# Simulated rows should be so many times the square of rows over a pair's noise; columns times rows have a limit.
+_FINE, _ROOM = 0.02, 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,7 @@ def settle(
         bins=int(options.get("bins", _bins(rows, noise_multiplier * math.sqrt(columns / single)))),
         target=target,
         target_weight=float(options.get("target_weight", 2.0 if target is not None else 1.0)),
-        particles=int(options.get("particles", 16384)),
+        particles=int(options.get("particles", _particles(rows, noise_multiplier, columns, left - choice, measured))),
     )
 
 
@@ -86,6 +88,13 @@ def _single(rows: int, noise_multiplier: float, columns: int) -> float:
 def _bins(rows: int, noise: float) -> int:
     """Bins of a long range before any are merged: few enough that rows spread over all of them would show."""
     return 2 ** min(_BINS[1], max(_BINS[0], int(math.log2(max(1.0, rows / noise / 8)))))
+
+
+def _particles(rows: int, noise_multiplier: float, columns: int, part: float, pairs: int) -> int:
+    """Simulated rows: more where the pairs are so sharp that chance among the simulated rows would hide it."""
+    noise = noise_multiplier * math.sqrt(pairs / part) if part else math.inf
+    wanted = min(_FINE * (rows / noise) ** 2, _ROOM / columns)
+    return 2 ** min(_PARTICLES[1], max(_PARTICLES[0], int(math.log2(max(1.0, wanted)))))
 
 
 def _affordable(rows: int, noise_multiplier: float, columns: int) -> int:
