@@ -28,6 +28,7 @@ from twinify_lite import accountant, cells
 from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relation
 from twinify_lite.discover.completion import complete
 from twinify_lite.discover.findings import find_ranges, find_values, look_at
+from twinify_lite.discover.notes import unrounded
 from twinify_lite.discover.votes import selection_cost
 from twinify_lite.encode.refusals import ambiguous_names, refuse
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
@@ -57,7 +58,7 @@ _DELTA, _SELECTION = 0.25, 0.4
 # Noise beyond the least, for the accountant's own rounding when several releases take the place of one.
 _SURE = 1.001
 # How the tallies divide the rest: parts of 1 / noise^2.
-_PARTS = {"values": 0.2, "rare values": 0.45, "magnitudes": 0.2, "closer": 0.075, "closest": 0.075}
+_PARTS = {"values": 0.12, "rare values": 0.58, "magnitudes": 0.2, "closer": 0.05, "closest": 0.05}
 
 #: What the releases of discovery are called, but for the row count.
 RELEASES = (*_PARTS, "new values")
@@ -246,10 +247,11 @@ def _openness(column: Column) -> float:
 
 def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> Discovery:
     """Make the tallies that `payment` paid for, and complete `schema` with what they show."""
+    declared = unrounded(schema)
     if not payment:
-        return Discovery(schema=schema, rows=rows, notes=())
+        return Discovery(schema=schema, rows=rows, notes=tuple(declared))
     looks = [look_at(column, table) for column in schema.modelled if column.open]
     find_values(looks, payment)
     find_ranges([look for look in looks if look.seeks_range], payment)
     schema, notes = complete(schema, looks)
-    return Discovery(schema=schema, rows=rows, notes=notes)
+    return Discovery(schema=schema, rows=rows, notes=(*notes, *declared))

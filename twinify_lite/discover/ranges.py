@@ -26,7 +26,7 @@ SMALLEST = {"number": 1e-12, "integer": 1}
 PARTS = 16
 
 # Beyond a range that is clear, so many standard deviations are enough, by the number of bins that are looked at.
-_FAINT = np.array([2.5, 3.0, 3.0, *(4.0,) * 9])
+_FAINT = np.array([2.5, 3.5, 3.5, *(4.0,) * 9])
 # On the other side of zero, at the same magnitudes.
 _MIRRORED = 4.0
 # Stands for the noise where there is none.
@@ -66,12 +66,12 @@ def magnitudes(column: Column) -> Grid:
 
 
 def clear(bins: int) -> float:
-    """How many standard deviations some run of `bins` must have for noise to pass as one once in a thousand times.
+    """How many standard deviations some run of `bins` must have for noise to pass as one once in ten thousand times.
 
     Runs are many, but overlap: simulated, the largest of all runs of 40 to 90 bins is as large as that of 8 times as
     many numbers that do not.
     """
-    return float(norm.isf(1e-3 / (8 * bins)))
+    return float(norm.isf(1e-4 / (8 * bins)))
 
 
 def hull(grid: Grid, noisy: np.ndarray, noise: float, *, clear: float) -> tuple[float, float] | None:
