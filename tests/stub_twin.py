@@ -31,7 +31,7 @@ class Twin:
     def describe(self):
         return "\n".join(["A stub of columns:", *self.schema])
 
-    def batches(self, n, *, seed=None, dataset=0, where=None, batch=2**10):
+    def batches(self, n, *, seed=None, dataset=0, where=None, batch=2**10, dictionaries=False):
         CALLS.append({"n": n, "seed": seed, "dataset": dataset, "where": where})
         rng = np.random.default_rng([seed or 0, dataset])
         for start in range(0, n, batch):

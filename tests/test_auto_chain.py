@@ -6,7 +6,7 @@ import pytest
 
 from twinify_lite.auto import drawing
 from twinify_lite.auto.chain import _SMOOTH, Link, _draw, fit_chain, root
-from twinify_lite.auto.drawing import BATCH, _spread_out, codes_within, posterior_draw, sampler
+from twinify_lite.auto.drawing import BATCH, _method, _spread_out, code_drawer, posterior_draw, sampler
 from twinify_lite.auto.margins import combine
 from twinify_lite.auto.softmax import fit_softmax
 from twinify_lite.auto.tables import Noisy
@@ -27,7 +27,7 @@ def fitted(tables, shares, lines, *, rows=1e5, noise=1.0, particles=8192, rng=No
         added = 0 if rng is None else rng.normal(0, noise, table.shape)
         pairs[pair] = Noisy(rows * table + added, noise)
     order = sorted(range(len(shares)), key=lambda column: -len(shares[column]))
-    return fit_chain(combine(single, pairs), pairs, lines, order, particles=particles, progress=lambda *_: None)
+    return fit_chain(combine(single, pairs), pairs, lines, order, {}, particles=particles, progress=lambda *_: None)
 
 
 def pair_of(links, i, j, shape, key=0):
@@ -172,7 +172,7 @@ def test_at_the_optimum_shares_are_kept_and_effects_are_the_misfit_over_the_pena
 def test_progress_counts_columns():
     seen, shares = [], [np.full(2, 0.5)] * 3
     margins = combine([(share * 100, np.ones(2)) for share in shares], {})
-    fit_chain(margins, {}, [APART(2)] * 3, [0, 1, 2], particles=64, progress=lambda *step: seen.append(step))
+    fit_chain(margins, {}, [APART(2)] * 3, [0, 1, 2], {}, particles=64, progress=lambda *step: seen.append(step))
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
@@ -200,17 +200,86 @@ def test_a_posterior_draw_is_the_same_each_time_and_moves_little_where_noise_is_
     assert tvd(pair_of(one, 0, 2, (5, 3)), tables[0, 2]) < 0.02
 
 
-def test_looking_up_several_parents_at_once_changes_no_row(known, monkeypatch):
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("_CELLS", 1), ("_MILD", 0.0), ("_FEW", 1), ("_AHEAD", 1)],
+    ids=["runs", "logits", "sums", "rows"],
+)
+def test_how_levels_are_looked_up_changes_no_row(known, monkeypatch, setting, value):
     _, _, links = known
-    together = sampler(links)(jax.random.key(0))
-    monkeypatch.setattr(drawing, "_JOINT", 1)
-    apart = sampler(links)(jax.random.key(0))
-    # Sums of logits are rounded in another order, which may move a row that lies on an edge.
-    assert all((a != b).mean() < 1e-3 for a, b in zip(together, apart, strict=True))
+    monkeypatch.setattr(drawing, "_CELLS", 16)
+    usual = sampler(links)(jax.random.key(0))
+    monkeypatch.setattr(drawing, setting, value)
+    other = sampler(links)(jax.random.key(0))
+    # Weights are rounded in another order, which may move a row that lies on an edge.
+    assert all((a != b).mean() < 1e-3 for a, b in zip(usual, other, strict=True))
+
+
+def law(links, column_levels):
+    """The exact joint distribution of a small chain, level by level, in double precision."""
+    joint = np.zeros(column_levels)
+    for levels in np.ndindex(*column_levels):
+        total = 0.0
+        for link in links:
+            logits = link.bias + sum(e[levels[p]] for p, e in zip(link.parents, link.effects, strict=True))
+            shifted = logits - logits.max()
+            total += shifted[levels[link.column]] - np.log(np.exp(shifted).sum())
+        joint[levels] = np.exp(total)
+    return joint
+
+
+def chain_of(sizes, scale, rng):
+    links = []
+    for column, size in enumerate(sizes):
+        parents = tuple(range(column))
+        effects = tuple(rng.normal(0, scale, (sizes[p], size)) for p in parents)
+        links.append(Link(column, parents, rng.normal(0, 1, size), effects, effects, np.full(size, 1 / size)))
+    return links
+
+
+@pytest.mark.parametrize("cells", [1, 40, 2**19], ids=["columns alone", "some together", "all together"])
+@pytest.mark.parametrize(("scale", "method"), [(1.0, "weights"), (200.0, "logits")], ids=["mild", "extreme"])
+def test_rows_have_the_law_of_the_chain(monkeypatch, scale, method, cells):
+    monkeypatch.setattr(drawing, "_CELLS", cells)
+    links = chain_of((3, 4, 2, 3), scale, np.random.default_rng(7))
+    assert _method(links[-1]) == method
+    joint, counts = law(links, (3, 4, 2, 3)), np.zeros((3, 4, 2, 3))
+    draw = sampler(links)
+    for key in range(4):
+        np.add.at(counts, tuple(column.astype(int) for column in draw(jax.random.key(key))), 1)
+    rows = counts.sum()
+    assert (np.abs(counts - rows * joint) < 5 * np.sqrt(rows * joint) + 3).all()
+
+
+def test_effects_that_undo_each_other_are_added_before_they_become_weights():
+    """One parent all but forbids a level, the other all but forbids the rest: products of weights would be 0."""
+    first = Link(0, (), np.zeros(2), (), (), np.full(2, 0.5))
+    second = Link(1, (0,), np.zeros(2), (np.zeros((2, 2)),), (np.zeros((2, 2)),), np.full(2, 0.5))
+    against, instead = np.tile([0.0, -300.0, -300.0], (2, 1)), np.tile([-300.0, 0.0, -1.0], (2, 1))
+    third = Link(2, (0, 1), np.zeros(3), (against, instead), (against, instead), np.full(3, 1 / 3))
+    drawn = sampler([first, second, third])(jax.random.key(0))[2]
+    expected = np.exp([0.0, 0.0, -1.0]) / np.exp([0.0, 0.0, -1.0]).sum()
+    assert np.bincount(drawn) / BATCH == pytest.approx(expected, abs=0.005)
+
+
+def test_a_level_of_one_in_a_million_is_drawn_and_no_more_often():
+    rare = 2e-6
+    link = Link(0, (), np.log([rare, 1 - 2 * rare, rare]), (), (), np.full(3, 1 / 3))
+    draw = sampler([link])
+    counts = sum(np.bincount(draw(jax.random.key(key))[0], minlength=3) for key in range(60))
+    expected = 60 * BATCH * rare
+    assert 0 < counts[0] < 4 * expected
+    assert 0 < counts[2] < 4 * expected
+
+
+def test_more_levels_than_a_byte_holds_are_drawn():
+    shares = np.full(300, 1 / 300)
+    drawn = sampler([Link(0, (), np.log(shares), (), (), shares)])(jax.random.key(0))[0]
+    assert tvd(np.bincount(drawn, minlength=300) / BATCH, shares) < 0.01
 
 
 def test_uniform_numbers_fill_every_interval_and_look_independent():
-    uniform = np.asarray(_spread_out(jax.random.key(2), 6), float)
+    uniform = np.asarray(_spread_out(jax.random.key(2), 6, BATCH), float)
     assert (np.sort(np.floor(uniform * BATCH).clip(0, BATCH - 1), axis=1) == np.arange(BATCH)).mean() > 0.99
     correlation = np.corrcoef(uniform)
     assert np.abs(correlation - np.eye(6)).max() < 5 / np.sqrt(BATCH)
@@ -223,16 +292,27 @@ def test_levels_of_simulated_rows_are_spread_evenly():
 
 
 def test_codes_are_drawn_by_their_weights_within_their_level():
-    of_code = np.array([1, 0, 1, 0, 2])
-    weights = np.array([0.2, 0.9, 0.8, 0.1, 1.0])
-    levels = np.repeat([0, 1, 2], 4000)
-    found = codes_within(levels, of_code, weights, np.random.default_rng(0))
+    of_code = np.array([1, 0, 1, 0, 2, 1])
+    weights = np.array([0.2, 0.9, 0.7, 0.1, 1.0, 0.1])
+    levels = np.repeat([0, 1, 2], 20_000).astype(np.uint8)
+    found = code_drawer(of_code, weights)(levels, np.random.default_rng(0))
     assert (of_code[found] == levels).all()
-    assert np.bincount(found) / 4000 == pytest.approx(weights, abs=0.03)
+    assert np.bincount(found) / 20_000 == pytest.approx(weights, abs=0.01)
+
+
+@pytest.mark.parametrize("weights", [[0.0, 1.0, 0.0], [1e-9, 1 - 2e-9, 1e-9], [1 / 3, 1 / 3, 1 / 3]], ids=str)
+def test_a_code_without_weight_is_never_drawn(weights):
+    found = code_drawer(np.zeros(3, int), np.array(weights))(np.zeros(30_000, np.uint8), np.random.default_rng(1))
+    assert np.bincount(found, minlength=3) / 30_000 == pytest.approx(weights, abs=0.01)
+
+
+def test_codes_of_a_level_without_any_weight_are_drawn_alike():
+    found = code_drawer(np.zeros(2, int), np.zeros(2))(np.zeros(10_000, np.uint8), np.random.default_rng(0))
+    assert np.bincount(found) / 10_000 == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_level_of_one_code_is_that_code():
-    found = codes_within(np.array([0, 2, 1]), np.array([2, 0, 1]), np.ones(3), np.random.default_rng(0))
+    found = code_drawer(np.array([2, 0, 1]), np.ones(3))(np.array([0, 2, 1]), np.random.default_rng(0))
     assert (found == [1, 0, 2]).all()
 
 
@@ -240,3 +320,12 @@ def test_a_link_without_parents_draws_its_shares():
     link = Link(0, (), np.log([0.2, 0.8]), (), (), np.array([0.2, 0.8]))
     drawn = np.asarray(sampler([link])(jax.random.key(0))[0])
     assert abs(drawn.mean() - 0.8) < 1e-3
+
+
+def test_fewer_rows_than_a_batch_are_spread_out_too(known):
+    links = known[2]
+    first = links[0]
+    drawn = sampler(links)(jax.random.key(0), 50_000)[first.column]
+    assert len(drawn) == 2**15  # the rest comes from smaller batches
+    counts = np.bincount(drawn, minlength=len(first.bias))
+    assert np.abs(counts - 2**15 * np.exp(first.bias)).max() < 2  # independent rows would be off by 50

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from encode_cases import back, integer, of, same
 
+from twinify_lite.cells import MISSING, VALUE
 from twinify_lite.encode import decode, encode, layout
+from twinify_lite.encode.layout import from_codes
 from twinify_lite.schema import Column, Schema
 
 # -- the discrete layout ----------------------------------------------------------------------------------------------
@@ -102,3 +104,30 @@ def test_one_bin_over_all_whole_numbers_of_64_bits():
             encode(schema, decode(schema, codes, view="discrete", bins=bins, rng=rng), view="discrete", bins=bins),
             codes,
         )
+
+
+def test_every_step_of_a_bin_is_drawn_as_often_but_for_heaps():
+    column = integer(min=0, max=6, heaps=(3,))
+    found = from_codes(column, layout(column, 1), np.zeros(60_000, np.uint8), np.random.default_rng(0)).value
+    counts = np.bincount(found)
+    assert counts[3] == 0
+    assert counts[[0, 1, 2, 4, 5, 6]] == pytest.approx(10_000, abs=500)
+
+
+@pytest.mark.parametrize("high", [2**20, 2**21, 2**40], ids=str)
+def test_values_lie_evenly_in_a_long_bin(high):
+    column = integer(min=0, max=high - 1, heaps=(3,))
+    found = from_codes(column, layout(column, 1), np.zeros(20_000, np.uint8), np.random.default_rng(0)).value
+    assert found.min() >= 0
+    assert found.max() < high
+    places = np.linspace(0.1, 0.9, 9)
+    assert np.quantile(found / high, places) == pytest.approx(places, abs=0.02)
+
+
+def test_the_states_of_a_layout_are_those_of_its_codes():
+    column = Column(name="x", kind="integer", min=0, max=99, nullable=True, special=(-1, "N"), heaps=(50,))
+    plan = layout(column, 4)
+    assert plan.states.tolist() == [VALUE] * 5 + [1, 2, MISSING]
+    cells = from_codes(column, plan, np.arange(plan.size), np.random.default_rng(0))
+    assert cells.state.tolist() == plan.states.tolist()
+    assert cells.value[4] == 50

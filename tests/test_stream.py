@@ -10,9 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from twinify_lite.auto import Chained
+from twinify_lite.auto.chain import Link
+from twinify_lite.auto.fine import codes, with_heaps
+from twinify_lite.auto.levels import Levels
 from twinify_lite.encode import decode
 from twinify_lite.schema import Schema
 from twinify_lite.table import write_table
+from twinify_lite.twin import Twin
 
 BATCHES, ROWS = 40, 5000
 
@@ -102,3 +107,44 @@ def test_a_stream_goes_to_stdout_as_it_comes(monkeypatch):
     write_table(watched(), "-")
     assert seen == sorted(seen)
     assert seen[3] > seen[2] > 0
+
+
+@pytest.fixture(scope="module")
+def twin():
+    """A twin that nobody fitted, of two columns."""
+    schema = Schema.from_toml(
+        '[columns.word]\nkind = "category"\nlevels = ["one", "two, or so"]\nnullable = true\n'
+        '[columns.age]\nkind = "integer"\nmin = 0\nmax = 99999\nnullable = false\n'
+    )
+    size = codes(with_heaps(schema)["age"], 8).size
+    levels = (
+        Levels(np.array([0, 1, 2]), np.ones(3), np.full(3, -1)),
+        Levels(np.zeros(size, int), np.full(size, 1 / size), np.zeros(1, int)),
+    )
+    shares = np.array([0.5, 0.3, 0.2])
+    links = (Link(0, (), np.log(shares), (), (), shares), Link(1, (), np.zeros(1), (), (), np.ones(1)))
+    return Twin(schema=schema, fitted=Chained(schema, levels, links, {"bins": 8}), statement={}, rows=100)
+
+
+def test_texts_of_a_stream_may_be_dictionaries_and_the_file_is_the_same(twin, tmp_path):
+    for dictionaries in (False, True):
+        batches = twin.batches(150_000, seed=1, dictionaries=dictionaries)
+        write_table(batches, tmp_path / f"{dictionaries}.csv")
+    assert (tmp_path / "True.csv").read_bytes() == (tmp_path / "False.csv").read_bytes()
+    found = pd.read_csv(tmp_path / "True.csv")
+    assert len(found) == 150_000
+    assert (found["word"] == "one").mean() == pytest.approx(0.5, abs=0.01)
+    assert found["word"].isna().mean() == pytest.approx(0.2, abs=0.01)
+
+
+def test_a_long_stream_of_synthetic_rows_is_never_held(twin, tmp_path):
+    before, held = pa.total_allocated_bytes(), []
+
+    def watched():
+        for batch in twin.batches(20 * 2**16, seed=0, dictionaries=True):
+            held.append(pa.total_allocated_bytes() - before)
+            yield batch
+
+    write_table(watched(), tmp_path / "a.csv")
+    assert len(held) == 20
+    assert max(held[10:]) <= 1.5 * max(held[1:6]) + 10_000

@@ -82,6 +82,7 @@ class Posterior:
         rng: np.random.Generator,
         enforcer: Enforcer | None = None,
         first: int = 0,
+        dictionaries: bool = False,
     ) -> pa.Table:
         """`rows` rows from posterior draw number `dataset`, decoded. The first of them do not depend on `rows`."""
         if not 0 <= dataset < self.datasets:
@@ -91,8 +92,9 @@ class Posterior:
         batches = [self._batch(values, jax.random.fold_in(key, i)) for i in range(max(1, -(-rows // BATCH)))]
         sites = {name: np.concatenate([np.asarray(batch[name]) for batch in batches])[:rows] for name in batches[0]}
         arrays = self.program.decode(sites)
-        table = decode(self.program.schema, arrays, rng=rng, rows=rows, first=first, enforcer=enforcer)
-        return finish_table(self.program.source, table)
+        source = self.program.source
+        told = {"first": first, "enforcer": enforcer, "dictionaries": dictionaries and source.postprocess is None}
+        return finish_table(source, decode(self.program.schema, arrays, rng=rng, rows=rows, **told))
 
     @property
     def _batch(self) -> Callable[[dict[str, np.ndarray], Array], dict[str, Array]]:
@@ -100,6 +102,10 @@ class Posterior:
             run = jax.jit(partial(self.program.draw, rows=BATCH))
             object.__setattr__(self, "_compiled", run)
         return self.__dict__["_compiled"]
+
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this fit, in sentences: nothing beyond what discovery says."""
+        return ()
 
     def describe(self) -> dict[str, Any]:
         """Public facts for people."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +20,8 @@ from twinify_lite.schema import Schema
 if TYPE_CHECKING:
     from twinify_lite.schema.enforcing import Enforcer
 
+Drawer = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chained:
@@ -34,19 +37,42 @@ class Chained:
     _samplers: dict[int, Any] = field(default_factory=dict)
 
     def generate(
-        self, rows: int, *, dataset: int, rng: np.random.Generator, first: int = 0, enforcer: Enforcer | None = None
+        self,
+        rows: int,
+        *,
+        dataset: int,
+        rng: np.random.Generator,
+        first: int = 0,
+        enforcer: Enforcer | None = None,
+        dictionaries: bool = False,
     ) -> pa.Table:
         """`rows` rows of one data set: number 0 of the posterior's mode, every other of a draw from it."""
-        from twinify_lite.auto.drawing import codes_within
-
         drawn = self._levels(rows, dataset, rng)
+        working, bins, drawers = self._working
         arrays = {
-            column.name: codes_within(found, levels.of_code, levels.weights, rng)
-            for column, levels, found in zip(self.schema.modelled, self.levels, drawn, strict=True)
+            column.name: draw(found, rng)
+            for column, draw, found in zip(self.schema.modelled, drawers, drawn, strict=True)
         }
+        return decode(
+            working,
+            arrays,
+            view="discrete",
+            bins=bins,
+            rng=rng,
+            rows=rows,
+            first=first,
+            enforcer=enforcer,
+            dictionaries=dictionaries,
+        )
+
+    @functools.cached_property
+    def _working(self) -> tuple[Schema, dict[str, int], list[Drawer]]:
+        """The schema with its heaps, the bins of its columns, and what draws their codes: once for all batches."""
+        from twinify_lite.auto.drawing import code_drawer
+
         working = with_heaps(self.schema)
         bins = {column.name: bins_of(column, self.settings["bins"]) for column in working.modelled}
-        return decode(working, arrays, view="discrete", bins=bins, rng=rng, rows=rows, first=first, enforcer=enforcer)
+        return working, bins, [code_drawer(levels.of_code, levels.weights) for levels in self.levels]
 
     def _levels(self, rows: int, dataset: int, rng: np.random.Generator) -> list[np.ndarray]:
         import jax
@@ -57,11 +83,12 @@ class Chained:
             lines = [levels.line for levels in self.levels]
             links = self.links if dataset == 0 else drawing.posterior_draw(self.links, lines, dataset)
             self._samplers[dataset] = drawing.sampler(links)
-        parts = []
-        for _ in range(0, rows, drawing.BATCH):
+        parts, made = [], 0
+        while made < rows:
             key = jax.random.key(int(rng.integers(2**63)))
-            parts.append([np.asarray(column) for column in self._samplers[dataset](key)])
-        return [np.concatenate(column)[:rows] for column in zip(*parts, strict=True)]
+            parts.append(self._samplers[dataset](key, rows - made))
+            made += len(parts[-1][0])
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def describe(self) -> dict[str, Any]:
         """Public facts for people."""
@@ -72,6 +99,12 @@ class Chained:
             "levels": {c.name: levels.size for c, levels in zip(self.schema.modelled, self.levels, strict=True)},
             "settings": dict(self.settings),
         }
+
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this fit, in sentences."""
+        from twinify_lite.auto.notes import notes
+
+        return notes(self)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, str]]:
         """JSON, arrays and texts for the artifact."""

@@ -75,6 +75,7 @@ def decode(
     rows: int | None = None,
     first: int = 0,
     enforcer: Enforcer | None = None,
+    dictionaries: bool = False,
 ) -> pa.Table:
     """The table that `arrays` encode, in the types, formats and spellings of the schema, its constraints enforced.
 
@@ -82,7 +83,8 @@ def decode(
     clamped, and NaN is missing or, in a column that is not nullable, what `encode` makes of missing. Arrays of another
     view, and codes that the schema or `bins` do not have, are refused. `rng` draws values within their bins; without
     it, each is the middle of its bin. `rows` is needed only if no column is modelled. `first` rows came before these,
-    for the running numbers of surrogate identifiers. The table tells `write_table` the look of a CSV file: the style of
+    for the running numbers of surrogate identifiers. With `dictionaries`, texts of levels are dictionaries, which are
+    quicker to make and to write. The table tells `write_table` the look of a CSV file: the style of
     the schema, and the decimals of its columns.
     """
     turn = _view(view)
@@ -96,7 +98,7 @@ def decode(
     if schema.constraints or enforcer is not None:
         cells = _enforcer(schema, enforcer).apply(cells)
     rows = next((len(arrays[name]) for name in cells), rows)
-    return _written(schema, cells, first, rows)
+    return _written(schema, cells, first, rows, dictionaries)
 
 
 def _rows(schema: Schema, table: object) -> tuple[pa.Table, str]:
@@ -107,11 +109,11 @@ def _rows(schema: Schema, table: object) -> tuple[pa.Table, str]:
     return private.reveal(), (private.style or style).decimal
 
 
-def _written(schema: Schema, cells: dict[str, Cells], first: int, rows: int) -> pa.Table:
+def _written(schema: Schema, cells: dict[str, Cells], first: int, rows: int, dictionaries: bool) -> pa.Table:
     made, decimal = {}, (schema.style or CsvStyle()).decimal
     for column in schema.columns:
         if column.is_modelled:
-            made[column.name] = write(column, cells.pop(column.name), decimal=decimal)
+            made[column.name] = write(column, cells.pop(column.name), decimal=decimal, dictionaries=dictionaries)
         elif column.kind == "constant":
             made[column.name] = _constant(column, rows)
         elif column.sample == "surrogate":

@@ -158,4 +158,6 @@ def fallback(column: Column) -> int | float:
 
 def unrank(rank: np.ndarray, without: np.ndarray) -> np.ndarray:
     """The whole number that comes at `rank` when those of `without` (in order) are left out of the counting."""
+    if not len(without):
+        return rank
     return rank + np.searchsorted(without - np.arange(len(without)), rank, side="right")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from twinify_lite.encode.axis import Axis, axis, points, specials_within, unrank
 from twinify_lite.schema import Column
 
 _NONE = np.zeros(0, np.int64)
+#: A bin of at most so many steps is drawn from by scaling one random double: each step is as likely but for 2**-33.
+_SHORT = 2**20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,7 +43,15 @@ class Layout:
         """The shortest unsigned integer that holds every code."""
         return np.min_scalar_type(self.size - 1)
 
+    @functools.cached_property
+    def states(self) -> np.ndarray:
+        """The state of each code's cells, as `Cells` has it."""
+        values = np.full(self.bins + len(self.heaps), VALUE)
+        specials = np.arange(1, self.specials + 1)
+        return np.concatenate([values, specials, [MISSING] * (self.missing is not None)]).astype(np.int16)
 
+
+@functools.lru_cache(maxsize=1024)  # a stream of rows asks for the same few, batch after batch
 def layout(column: Column, bins: int) -> Layout:
     """The codes of `column` with at most `bins` bins; `bins` says nothing to a levelled column."""
     if column.is_levelled:
@@ -110,32 +121,42 @@ def from_codes(column: Column, plan: Layout, codes: np.ndarray, rng: np.random.G
     Formal guarantee: to_codes(column, plan, from_codes(column, plan, codes, rng)) == codes.
     """
     codes = codes.astype(np.int64)
-    state = np.full(len(codes), VALUE, np.int16)
-    if plan.missing is not None:
-        state[codes == plan.missing] = MISSING
+    state = plan.states.take(codes)
     if column.is_levelled:
         return Cells(codes, state)
     line = axis(column)
-    first_special = plan.bins + len(plan.heaps)
-    special = (codes >= first_special) & (state == VALUE)
-    state[special] = codes[special] - first_special + 1
-    value = np.zeros(len(codes), np.float64 if column.kind == "number" else np.int64)
-    is_bin = codes < plan.bins
-    value[is_bin] = (_draw_free if line.unit is None else _draw_step)(column, line, plan, codes[is_bin], rng)
-    is_heap = ~is_bin & (codes < first_special)
+    if line.unit is not None:
+        return Cells(line.values(_draw_steps(line, plan, codes, rng)), state)
+    value = np.zeros(len(codes))
+    is_bin, is_heap = codes < plan.bins, (codes >= plan.bins) & (codes < plan.bins + len(plan.heaps))
+    value[is_bin] = _draw_free(column, plan, codes[is_bin], rng)
     value[is_heap] = plan.heaps[codes[is_heap] - plan.bins]
     return Cells(value, state)
 
 
-def _draw_step(_column: Column, line: Axis, plan: Layout, bins: np.ndarray, rng) -> np.ndarray:
+def _draw_steps(line: Axis, plan: Layout, codes: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+    """A step of each code's bin, the step of its heap, or 0 for what is no value."""
     taken = line.steps(plan.taken)
     ranks = _ranks(line.steps(plan.edges), taken)
-    low, high = ranks[bins], ranks[bins + 1]
-    drawn = low + (high - low - 1) // 2 if rng is None else rng.integers(low, np.maximum(high, low + 1))
-    return line.values(unrank(drawn, taken))
+    low, free = ranks[:-1], np.diff(ranks)
+    points = np.concatenate([line.steps(plan.heaps), np.zeros(plan.size - plan.bins - len(plan.heaps), np.int64)])
+    if (free == 1).all():
+        return np.concatenate([unrank(low, taken), points]).take(codes)
+    bins = np.minimum(codes, plan.bins - 1)
+    steps = unrank(low.take(bins) + _below(free.take(bins), rng), taken)
+    return np.where(codes < plan.bins, steps, points.take(codes - plan.bins, mode="clip")) if len(points) else steps
 
 
-def _draw_free(column: Column, _line: Axis, plan: Layout, bins: np.ndarray, rng) -> np.ndarray:
+def _below(count: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+    """A whole number from 0 to below each count: drawn, or the middle one if there is no `rng`."""
+    if rng is None:
+        return (count - 1) // 2
+    if count.max(initial=1) <= _SHORT:
+        return (rng.random(len(count)) * count).astype(np.int64)
+    return rng.integers(0, count)
+
+
+def _draw_free(column: Column, plan: Layout, bins: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
     low, high = plan.edges[bins], plan.edges[bins + 1]
     share = np.full(len(bins), 0.5) if rng is None else rng.random(len(bins))
     value = stored(column, low + share * (high - low))

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinify_lite.cells.numerals import fixed
 from twinify_lite.errors import TableError
 from twinify_lite.table.csv_notes import decimals_of
+from twinify_lite.table.csv_parts import TEXT, Part, always, changed, joined, looked_up, pointed, whole
 from twinify_lite.table.csv_style import SEPARATORS, CsvStyle
 
-_WRITE_BYTES = 8 << 20
-_TEXT = pa.large_string()
+_WRITE_BYTES = 16 << 20
 
 
 class CsvWriter:
@@ -33,7 +32,7 @@ class CsvWriter:
         # Other separators in the header, or in an only column, would mislead whoever guesses the separator.
         self._special = "".join(SEPARATORS) + '"\r\n' if self._alone else style.separator + '"\r\n'
         header = style.separator.join(self._quoted_name(name) for name in schema.names)
-        self._put(f"{header}\n".encode())
+        self._put(pa.py_buffer(f"{header}\n".encode()))
 
     @staticmethod
     def _quoted_name(name: str) -> str:
@@ -45,27 +44,40 @@ class CsvWriter:
         """Append the rows of `table`, a few megabytes at a time."""
         rows = max(1, _WRITE_BYTES * table.num_rows // max(1, table.nbytes))
         for batch in table.to_batches(max_chunksize=min(rows, 1 << 16)):
-            cells = [self._quoted(self._text(name, batch[name])) for name in batch.schema.names]
-            lines = pc.binary_join_element_wise(
-                *cells, pa.scalar(self._style.separator, _TEXT), null_handling="replace", null_replacement=""
-            )
-            self._put(_data(pc.binary_join_element_wise(lines, pa.scalar("", _TEXT), pa.scalar("\n", _TEXT))))
+            marks = [always(self._style.separator)] * (batch.num_columns - 1) + [always("\n")]
+            cells = [self._parts(name, batch[name]) for name in batch.schema.names]
+            parts = [part for column, mark in zip(cells, marks, strict=True) for part in (*column, mark)]
+            self._put(_data(joined(parts)))
 
     def close(self) -> None:
         """Nothing is left to write."""
 
-    def _text(self, name: str, column: pa.Array) -> pa.Array:
-        text = (_fixed(column, self._decimals[name]) if name in self._decimals else column).cast(_TEXT)
+    def _parts(self, name: str, column: pa.Array) -> list[Part]:
+        """The column's cells, which together are one text in each row."""
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if self._style.decimal == "," and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            text = pc.replace_substring(text, ".", ",")
-        return text
+        has_point = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        is_digits = not self._alone and (pa.types.is_integer(kind) or pa.types.is_date32(kind) or has_point)
+        # Digits alone are never quoted. A comma in them may be, and then they are one text.
+        is_digits &= not has_point or self._style.decimal not in self._special
+        if pa.types.is_dictionary(column.type):
+            parts = [looked_up(column)]
+        elif pa.types.is_integer(kind) or pa.types.is_date32(kind):
+            parts = [whole(column)]
+        elif name in self._decimals:
+            parts = pointed(column, self._decimals[name], apart=is_digits)
+        else:
+            parts = [column.cast(TEXT)]
+        if self._style.decimal == "," and has_point:
+            parts = [changed(part, lambda text: pc.replace_substring(text, ".", ",")) for part in parts]
+        return parts if is_digits else [changed(part, self._quoted) for part in parts]
 
     def _quoted(self, text: pa.Array) -> pa.Array:
-        data = _data(text)
+        data = _data(text).to_pybytes()
+        if b"\0" in data:
+            raise TableError("A text has a NUL byte, which CSV cannot hold. Write a .parquet file.")
         if any(mark.encode() in data for mark in self._special):
             doubled = pc.replace_substring(text, '"', '""')
-            mark, nothing = pa.scalar('"', _TEXT), pa.scalar("", _TEXT)
+            mark, nothing = pa.scalar('"', TEXT), pa.scalar("", TEXT)
             special = pc.match_substring_regex(text, f"[{self._special}]")
             text = pc.if_else(special, pc.binary_join_element_wise(mark, doubled, mark, nothing), text)
         if self._alone:  # a line with nothing on it is no row
@@ -73,15 +85,9 @@ class CsvWriter:
             text = pc.if_else(pc.equal(text, ""), '""', text)
         return text
 
-    def _put(self, data: bytes) -> None:
-        if b"\0" in data:
-            raise TableError("A text has a NUL byte, which CSV cannot hold. Write a .parquet file.")
-        self._file.write(data if self._style.encoding == "utf-8" else _encoded(data, self._style.encoding))
-
-
-def _fixed(column: pa.Array, decimals: int) -> pa.Array:
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    return fixed(column.to_numpy(zero_copy_only=False), missing, decimals)
+    def _put(self, data: pa.Buffer) -> None:
+        encoding = self._style.encoding
+        self._file.write(data if encoding == "utf-8" else _encoded(data.to_pybytes(), encoding))
 
 
 def _encoded(data: bytes, encoding: str) -> bytes:
@@ -90,10 +96,10 @@ def _encoded(data: bytes, encoding: str) -> bytes:
     raise TableError(f"A text has letters that {encoding} lacks. Write it in UTF-8: --encoding utf-8.")
 
 
-def _data(text: pa.Array) -> bytes:
+def _data(text: pa.Array) -> pa.Buffer:
     """The bytes of all cells of a large_string array, one after the other."""
     _, offsets, data = text.buffers()
     if data is None or len(text) == 0:
-        return b""
+        return pa.py_buffer(b"")
     edges = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
-    return data.slice(int(edges[0]), int(edges[-1] - edges[0])).to_pybytes()
+    return data.slice(int(edges[0]), int(edges[-1] - edges[0]))

@@ -1,0 +1,98 @@
+"""What the user should know of a fitted chain: what noise has hidden, and what would show more of it.
+
+Everything here is post-processing of noisy counts; it names columns, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinify_lite.auto.fine import bins_of, codes, with_heaps
+from twinify_lite.schema import Column
+
+if TYPE_CHECKING:
+    from twinify_lite.auto.fitted import Chained
+    from twinify_lite.auto.levels import Levels
+
+# A column is nearly independent if no other one's level moves its distribution by more than this, in total variation.
+_WEAK = 0.05
+# So much of a column's mass in so little of its range, or in a single bin of it, is coarse.
+_MASS, _NARROW = 0.95, 0.05
+
+
+def notes(fitted: Chained) -> tuple[str, ...]:
+    """One sentence or two for each thing that the user may want to change."""
+    return (*_independent(fitted), *_coarse(fitted))
+
+
+def _independent(fitted: Chained) -> Iterator[str]:
+    """Where not all pairs could be measured: the columns that the chain ties to no other."""
+    columns = [column.name for column in fitted.schema.modelled]
+    possible, measured = len(columns) * (len(columns) - 1) // 2, sum(len(link.parents) for link in fitted.links)
+    if measured == possible:
+        return
+    strengths = strength(fitted)
+    alone = [name for name, found in zip(columns, strengths, strict=True) if found < _WEAK]
+    if alone:
+        yield (
+            f"Nearly independent of all others ({len(alone)} of {len(columns)}): {_names(alone)}. At this epsilon and "
+            f"about {fitted.settings['rows']} rows noise allows for {measured} of {possible} pairs of columns, and "
+            "hides much of those. A larger epsilon, fewer columns, or declared ranges and levels would show more."
+        )
+
+
+def strength(fitted: Chained) -> np.ndarray:
+    """Of each column, how far its strongest tie moves the distribution of the column at either end."""
+    shares = {link.column: link.shares for link in fitted.links}
+    found = np.zeros(len(fitted.links))
+    for link in fitted.links:
+        for parent, effects in zip(link.parents, link.effects, strict=True):
+            moved = _moved(effects, shares[parent], link.shares)
+            found[[link.column, parent]] = np.maximum(found[[link.column, parent]], moved)
+    return found
+
+
+def _moved(effects: np.ndarray, given: np.ndarray, shares: np.ndarray) -> float:
+    """The mean total variation between a column given its parent's level and the column by itself."""
+    logits = np.log(shares) + effects
+    each = np.exp(logits - logits.max(axis=1, keepdims=True))
+    each /= each.sum(axis=1, keepdims=True)
+    return float(given @ np.abs(each - given @ each).sum(axis=1) / 2)
+
+
+def _coarse(fitted: Chained) -> Iterator[str]:
+    """Columns nearly all of whose mass lies in a small part of a long range, which is cut into bins of equal width."""
+    shares = {link.column: link.shares for link in fitted.links}
+    crowded = [
+        column
+        for number, column in enumerate(with_heaps(fitted.schema).modelled)
+        if _is_crowded(column, fitted.settings["bins"], fitted.levels[number], shares[number])
+    ]
+    if crowded:
+        logs = ", or for positive numbers scale = 'log'," if any(c.kind != "datetime" for c in crowded) else ""
+        yield (
+            f"Coarse ({len(crowded)}): {_names([column.name for column in crowded])}. Almost all of their values lie "
+            "in a small part of the range from `min` to `max`, over which the twin spreads them evenly. A tighter "
+            f"range{logs} would keep more detail."
+        )
+
+
+def _is_crowded(column: Column, bins: int, levels: Levels, shares: np.ndarray) -> bool:
+    if not column.is_ranged or column.scale == "log" or bins_of(column, bins) != bins:  # else there is a code a step
+        return False
+    line = codes(column, bins)
+    is_bin = ~line.point
+    mass = (shares[levels.of_code] * levels.weights)[line.line][is_bin]
+    width = line.width[is_bin] / line.width[is_bin].sum()
+    if mass.sum() < 1 - _MASS:  # heaps, special values and missing cells are nearly all of it
+        return False
+    dense = np.argsort(-mass / width)
+    enough = int(np.searchsorted(np.cumsum(mass[dense]) / mass.sum(), _MASS)) + 1
+    return enough == 1 or float(width[dense[:enough]].sum()) <= _NARROW
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
