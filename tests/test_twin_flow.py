@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 import twinify_lite as tw
-from twinify_lite import twin as fits
+from twinify_lite import fitting
 from twinify_lite.accountant import Gaussian
 from twinify_lite.auto import tables
 from twinify_lite.discover import GUESSED, STYLE
+from twinify_lite.request import Request
 
 SCHEMA = """
 [columns.age]
@@ -71,7 +72,7 @@ def test_a_twin_is_a_function_of_its_releases(monkeypatch, tmp_path, how, rows):
         return released[receipt.what]
 
     monkeypatch.setattr(tables, "release", once)
-    monkeypatch.setattr(fits, "count_rows", lambda *_, **__: rows)
+    monkeypatch.setattr(fitting, "count_rows", lambda *_, **__: rows)
     for number, frame in enumerate([people(0, 1000, 90), people(5, 37, 700)]):
         calls = []
         twin = tw.fit(
@@ -97,7 +98,8 @@ def test_what_is_guessed_of_the_table_before_preprocess_is_in_the_statement(tmp_
     )
     people(0, 60, 90).to_csv(tmp_path / "data.csv", index=False)
     declared = tw.Schema((tw.Column(name="age", kind="integer", min=0, max=5000, nullable=True, special=(), heaps=()),))
-    request = fits._Request(1.0, 1e-6, str(tmp_path / "mine.py"), "add-remove", None, {})
+    own = str(tmp_path / "mine.py")
+    request = Request(epsilon=1.0, delta=1e-6, model=own, relation="add-remove", target=None, options=None)
     taken = request.prepare(str(tmp_path / "data.csv"), declared, ()).taken
     assert {GUESSED, STYLE} <= set(taken)
     assert any("preprocess of mine.py" in sentence for sentence in taken)

@@ -6,6 +6,7 @@ import datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -14,7 +15,10 @@ from twinify_lite import twin as twin_module
 from twinify_lite.auto import drawing
 from twinify_lite.errors import PrivacyParameterError, SchemaError, TwinError
 from twinify_lite.schema import Schema
+from twinify_lite.table import CsvStyle
+from twinify_lite.where import Filter
 
+DAY = datetime.date(2020, 1, 1)
 SCHEMA = """
 columns.id = {kind = "identifier", sample = "surrogate", pattern = "P{}"}
 columns.age = {kind = "integer", min = 18, max = 40, nullable = false}
@@ -88,6 +92,30 @@ def test_data_sets_keep_what_is_sure(twin):
         assert ((rows["ward"] == "1") == (rows["sex"] == "f"))[both].mean() > 0.8
 
 
+# -- types -------------------------------------------------------------------------------------------------------------
+
+KEPT = ("Int64", "UInt8", "boolean", "float64", "int16", "bool", "datetime64[s]", "float32", "object")
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_frames_types_come_back_with_missing_cells_or_without(kind):
+    cells = np.random.default_rng(0).integers(0, 2, 600)
+    column = pd.Series(cells).astype(str if kind == "object" else kind).astype(kind)
+    if kind in ("Int64", "UInt8", "boolean", "float64", "object"):
+        column = column.mask(cells.cumsum() % 3 == 0)
+    twin = tw.fit(pd.DataFrame({"a": column, "b": cells}), epsilon=20, insecure_seed=0, options={"particles": 512})
+    rows = twin.sample(300, seed=0)
+    assert rows["a"].dtype == column.dtype
+    assert rows["a"].isna().any() == column.isna().any()
+    assert rows["b"].dtype == "int64"
+
+
+def test_whole_numbers_of_a_text_file_are_what_pandas_makes_of_them(tmp_path):
+    (tmp_path / "data.csv").write_text("a,b\n" + "1,x\n,y\n3,x\n" * 300)
+    twin = tw.fit(tmp_path / "data.csv", epsilon=20, insecure_seed=0, options={"particles": 512})
+    assert twin.sample(300, seed=0)["a"].dtype == pd.read_csv(tmp_path / "data.csv")["a"].dtype == "float64"
+
+
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +166,16 @@ ASKED = {
     "true": ({"smoker": True}, lambda t: t["smoker"]),
     "true in words": ({"smoker": "true"}, lambda t: t["smoker"]),
     "false": ({"smoker": False}, lambda t: ~t["smoker"]),
+    "true in other words": ({"smoker": "yes"}, lambda t: t["smoker"]),
+    "from a number on": ({"age": ">=35"}, lambda t: t["age"] >= 35),
+    "above a number": ({"age": ">35"}, lambda t: t["age"] > 35),
+    "up to a number": ({"sodium": "<= 139.5"}, lambda t: (t["sodium"] <= 139.5) & (t["sodium"] != -1)),
+    "below a number that is not whole": ({"age": "<20.5"}, lambda t: t["age"] <= 20),
+    "between": ({"age": [">=20", "<25"]}, lambda t: t["age"].between(20, 24)),
+    "days": (
+        {"day": [">2020-01-03", "<=2020-01-05"]},
+        lambda t: t["day"].isin(pd.to_datetime(["2020-01-04", "2020-01-05"])),
+    ),
 }
 
 
@@ -162,15 +200,58 @@ def test_rows_that_are_asked_for_have_the_law_of_those_among_all(twin):
 
 
 def test_what_cannot_be_asked_for_is_refused_all_at_once(twin):
-    where = {"sex": "z", "nothing": 1, "age": "", "id": "P1"}
+    where = {"sex": "z", "sxe": 1, "age": "", "id": "P1"}
     with pytest.raises(SchemaError) as refused:
         twin.sample(5, where=where)
     lines = str(refused.value).splitlines()
     assert len(lines) == 4
     assert "no level 'z'. Its levels are 'f', 'm'." in lines[0]
-    assert "no modelled column 'nothing'" in lines[1]
+    names = "'age', 'sex', 'ward', 'sodium', 'smoker', 'day'"
+    assert lines[1].endswith(f"no column 'sxe' to choose rows by, which can be {names}; did you mean 'sex'?")
     assert "'age' is never missing" in lines[2]
-    assert "'id'" in lines[3]
+    assert lines[3].endswith(f"no column 'id' to choose rows by, which can be {names}.")
+
+
+def test_the_level_other_can_be_asked_for_and_is_named(twin):
+    schema = twin.schema.replace_columns([twin.schema["sex"].replace(levels=("f",), other="other")])
+    rows = pa.table({"sex": ["f", "other", None], "id": ["P1", "P2", "P3"]})
+    assert Filter.of(schema, {"sex": "other"}).apply(rows, first=0).column("sex").to_pylist() == ["other"]
+    with pytest.raises(SchemaError, match=r"no level 'x'\. Its levels are 'f', 'other'"):
+        Filter.of(schema, {"sex": "x"})
+
+
+COLUMNS = [
+    ({"kind": "number", "min": 0, "max": 9, "decimals": 1, "dtype": "string"}, ["1.0", "1.5"], "1", ["1.0"]),
+    ({"kind": "number", "min": 0, "max": 9, "decimals": 1, "dtype": "string"}, ["1,0", "1,5"], "1.5", ["1,5"]),
+    ({"kind": "integer", "min": 0, "max": 9, "special": ["N", "<3"]}, ["4", "N", "<3"], "N", ["N"]),
+    ({"kind": "integer", "min": 0, "max": 9, "special": ["N", "<3"]}, ["4", "N", "<3"], "<3", ["<3"]),
+    ({"kind": "integer", "min": 0, "max": 9, "special": ["N", "<3"]}, ["4", "N", "2"], "<4", ["2"]),
+    ({"kind": "boolean", "levels": ["no", "yes"], "dtype": "bool"}, [True, False], "yes", [True]),
+    ({"kind": "boolean", "levels": ["no", "yes"]}, ["yes", "no"], True, ["yes"]),
+    ({"kind": "category", "levels": ["1.0", "2.0"], "dtype": "double"}, [1.0, 2.0], "2.0", [2.0]),
+    ({"kind": "number", "min": 0, "max": 9, "dtype": "float"}, [1.1, 2.5], "1.1", [pytest.approx(1.1)]),
+    (
+        {"kind": "datetime", "format": "%d.%m.%Y", "min": DAY, "max": DAY.replace(day=9)},
+        ["05.01.2020"],
+        "05.01.2020",
+        ["05.01.2020"],
+    ),
+    (
+        {"kind": "datetime", "format": "%d.%m.%Y", "min": DAY, "max": DAY.replace(day=9)},
+        ["05.01.2020"],
+        "2020-01-05",
+        ["05.01.2020"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("column", "cells", "asked", "kept"), COLUMNS, ids=str)
+def test_rows_are_chosen_by_what_their_cells_mean(column, cells, asked, kept):
+    style = CsvStyle(decimal="," if "1,0" in cells else ".")
+    schema = Schema((tw.Column(name="c", nullable=True, **column),), style=style)
+    dtype = pa.float32() if column.get("dtype") == "float" else None
+    rows = pa.table({"c": pa.array([*cells, None], dtype)})
+    assert Filter.of(schema, {"c": asked}).apply(rows, first=0).column("c").to_pylist() == kept
 
 
 def test_rows_that_never_come_are_given_up(twin, monkeypatch):
@@ -179,11 +260,21 @@ def test_rows_that_never_come_are_given_up(twin, monkeypatch):
         list(twin.batches(5, seed=0, where={"sodium": 149.9, "age": 18, "ward": "1", "sex": "m"}, batch=10))
 
 
-@pytest.mark.parametrize("where", [{"age": "abc"}, {"age": 99}, {"age": "nan"}], ids=str)
+@pytest.mark.parametrize(
+    "where",
+    [{"age": "abc"}, {"age": 99}, {"age": "nan"}, {"age": ">40"}, {"age": "<18"}, {"age": ">x"}, {"age": 20.5}],
+    ids=str,
+)
 def test_a_number_that_a_column_cannot_have_is_refused_before_any_row_is_drawn(twin, monkeypatch, where):
     monkeypatch.setattr(twin_module, "_PATIENCE", 1)
     with pytest.raises(SchemaError, match="'age'"):
         list(twin.batches(5, where=where, batch=10))
+
+
+@pytest.mark.parametrize("where", [{"day": "2031-01-01"}, {"day": "soon"}, {"day": "<2020-01-01"}, {"sodium": 140.55}])
+def test_what_a_column_never_is_is_refused_with_its_range(twin, where):
+    with pytest.raises(SchemaError, match=r"Column '(day|sodium)' lies between .*; it never is"):
+        Filter.of(twin.schema, where)
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
@@ -200,7 +291,22 @@ def test_batches_of_nothing_are_refused(twin):
         twin.batches(5, batch=0)
 
 
-@pytest.mark.parametrize("asked", [{"n": 2.5}, {"n": "3"}, {"n": 5, "seed": -1}], ids=str)
+@pytest.mark.parametrize(
+    "asked",
+    [{"n": 2.5}, {"n": "3"}, {"n": True}, {"n": float("inf")}, {"n": float("nan")}, {"n": 5, "seed": -1}],
+    ids=str,
+)
 def test_numbers_that_are_none_are_refused(twin, asked):
-    with pytest.raises(TwinError):
+    with pytest.raises(TwinError, match="must be a whole number, at least"):
         twin.sample(**asked)
+
+
+def test_a_whole_number_may_be_a_float_or_of_numpy(twin):
+    rows = twin.sample(20, seed=3, dataset=1)
+    assert rows.equals(twin.sample(2e1, seed=3.0, dataset=np.int64(1)))
+
+
+@pytest.mark.parametrize("where", ["sex=f", [("sex", "f")], 3], ids=repr)
+def test_conditions_that_are_no_dict_are_refused_at_once(twin, where):
+    with pytest.raises(SchemaError, match="where is a dict"):
+        twin.batches(5, where=where)

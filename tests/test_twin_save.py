@@ -1,6 +1,8 @@
 """A twin in a file: it comes back as it was, and a file of parts that do not fit together is refused."""
 
 import copy
+import dataclasses
+import os
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ import pytest
 
 import twinify_lite as tw
 from twinify_lite import artifact
-from twinify_lite.errors import ArtifactError, TwinError
+from twinify_lite.errors import ArtifactError, TableError, TwinError
 from twinify_lite.schema import Column, Schema
 from twinify_lite.verification import verify
 
@@ -73,6 +75,27 @@ def test_a_twin_that_came_back_is_saved_as_the_same_bytes(file, tmp_path):
     assert (tmp_path / "again.twin").read_bytes() == file.read_bytes()
 
 
+def test_saving_replaces_a_file_whole_or_not_at_all(twin, file, tmp_path, monkeypatch):
+    path = tmp_path / "data.twin"
+    path.write_text("another")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
+        with pytest.raises(TableError, match="disk is full"):
+            twin.save(path)
+    assert path.read_text() == "another"
+    twin.save(path)
+    assert path.read_bytes() == file.read_bytes()
+    assert os.listdir(tmp_path) == ["data.twin"]
+
+
+@pytest.mark.parametrize("path", [3, None, b"data.twin", "", "a\0b"], ids=repr)
+def test_what_is_no_path_is_refused(twin, path):
+    with pytest.raises(ArtifactError):
+        twin.save(path)
+    with pytest.raises(ArtifactError):
+        tw.load(path)
+
+
 def test_a_twin_holds_no_more_than_its_parts(file):
     members = artifact.read(file)
     rest = [name for name in members if not name.startswith("arrays/")]
@@ -99,6 +122,24 @@ def test_a_line_a_page_and_a_table_say_what_is_guaranteed(twin):
     assert "(5, 1e-06)-DP, add-remove, one row is one person" in page
     assert "cost  " in page
     assert all(len(line) == len(line.rstrip()) for line in page.splitlines())
+
+
+def test_a_page_names_what_is_left_out_and_says_what_to_do_before_it_lists_what_is_public(twin):
+    columns = [
+        Column(name="id", kind="identifier"),
+        Column(name="key", kind="identifier", sample="surrogate"),
+        Column(name="ward", kind="category", levels=("a",), other="other", nullable=True),
+    ]
+    schema = dataclasses.replace(twin.schema, columns=(*twin.schema.columns, *columns))
+    lines = dataclasses.replace(twin, schema=schema, notes=("Left out (1): 'id'.",)).describe().splitlines()
+    said = {line.split()[0]: " ".join(line.split()[2:]) for line in lines if line}
+    assert (said["id"], said["key"], said["ward"]) == (
+        "left out",
+        "made up anew",
+        "1 level and 'other', can be missing",
+    )
+    assert lines[-3:-1] == ["Left out (1): 'id'.", ""]
+    assert lines[-1].startswith("Public: ")
 
 
 def test_html_is_escaped(twin):

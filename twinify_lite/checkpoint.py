@@ -1,7 +1,8 @@
 """What an interrupted fit needs to go on: values from after the noise, what was paid for, and no key.
 
-The file has the form of a twin. It continues one fit: whoever continues two copies of it and shows both results has
-run the same steps twice, and pays twice.
+The file has the form of a twin. It continues one fit, and `twin.fit` locks it meanwhile (`locking`, which says where
+there are no locks). Whoever continues two copies of it and shows both results has run the same steps twice, and pays
+twice.
 """
 
 from __future__ import annotations

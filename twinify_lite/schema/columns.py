@@ -234,7 +234,7 @@ class Schema(Mapping[str, Column]):
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise SchemaError(f"There is no file {os.fspath(path)}. Make one with `twin schema DATA`.") from None
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise SchemaError(f"{os.fspath(path)} cannot be read as UTF-8 text: {type(error).__name__}.") from None
         return cls.from_toml(text)
 

@@ -32,9 +32,12 @@ OTHERS = {
     ".rds": "an R file",
     ".rdata": "an R file",
     ".zip": "a zip archive",
+    ".toml": "a TOML file, such as a schema",
+    ".py": "a Python file, such as a model",
 }
 #: First bytes, and what they say. A text file could begin with PAR1, but not go on with a control character.
 _MAGIC = {
+    re.compile(rb"PK\x03\x04.{26}manifest\.json", re.DOTALL): "twin",
     re.compile(rb"PAR[1E][\0-\x08\x0e-\x1f]"): "parquet",
     re.compile(rb"ARROW1\0"): "feather",
     re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"): "excel",
@@ -53,12 +56,26 @@ def source_format(name: str, first: bytes, format: str | None) -> str:
     if not first:
         raise TableError(f"{name} is empty. Give a file with a header and at least one row.")
     found = next((kind for magic, kind in _MAGIC.items() if magic.match(first)), None)
+    if found == "twin":
+        raise TableError(f"{name} is {_twin(name)}")
     if found == "excel":
         raise TableError(f"{name} is an Excel or zip file, perhaps with a password. Save the sheet as CSV in UTF-8.")
     wanted = format or EXTENSIONS.get(extension)
     if wanted in ("csv", "tsv") and found:
         raise TableError(f'{name} is not text but {found}. Say so: --format {found} (`format="{found}"`).')
     return wanted or found or "csv"
+
+
+def _twin(name: str) -> str:
+    if name.endswith(".checkpoint"):
+        return "the checkpoint of a fit, not a table. Give the table of that fit: `twin fit` says how to continue."
+    return f"a twin, not a table. For rows: twin sample {name}. To fit again, give the table that it was made from."
+
+
+def looks_like_table(name: str, first: bytes) -> bool:
+    """Whether its name or its `first` bytes say that a file is a table."""
+    by_bytes = any(kind in FORMATS for magic, kind in _MAGIC.items() if magic.match(first))
+    return by_bytes or _extension(name)[0] in EXTENSIONS
 
 
 def target_format(name: str, format: str | None) -> tuple[str, bool]:

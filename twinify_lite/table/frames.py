@@ -1,4 +1,4 @@
-"""Rows as Arrow has them: DataFrames column by column, and nothing of what pandas notes beside the columns."""
+"""Rows as Arrow has them: DataFrames column by column, without what pandas notes beside the columns; and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -47,6 +47,25 @@ def as_arrow(rows: pa.Table | pd.DataFrame, name: str) -> pa.Table:
         for place in range(rows.shape[1])
     ]
     return pa.Table.from_arrays(columns, names=list(rows.columns))
+
+
+def as_frame(table: pa.Table, may_miss: Collection[str]) -> pd.DataFrame:
+    """A DataFrame of `table`, in which whole numbers and truth values of the columns `may_miss` stay what they are.
+
+    pandas would make floats and objects of them if a cell is missing; its nullable types have a place for that.
+    """
+    from pandas.api.types import pandas_dtype
+
+    frame = table.to_pandas()
+    for name in (name for name in table.column_names if name in may_miss):
+        nullable = _NULLABLE.get(str(table.schema.field(name).type))
+        if nullable is not None:
+            frame[name] = pandas_dtype(nullable).__from_arrow__(table.column(name))
+    return frame
+
+
+_SIZES = (8, 16, 32, 64)
+_NULLABLE = {"bool": "boolean"} | {f"{sign}int{n}": f"{sign.upper()}Int{n}" for sign in ("", "u") for n in _SIZES}
 
 
 def _column(series: pd.Series) -> pa.Array | pa.ChunkedArray:

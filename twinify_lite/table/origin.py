@@ -30,7 +30,7 @@ class Origin:
     def first_bytes(self) -> bytes:
         """As many as tell the format."""
         with self.opened() as stream:
-            return stream.read(16)
+            return stream.read(64)
 
     def for_arrow(self) -> pa.NativeFile:
         """The whole of it, for a reader that jumps about."""

@@ -1,0 +1,215 @@
+"""The path of a fit, below `twin.fit`: what is planned is paid for, all of it, and only then run.
+
+    Ready --plan--> Plans --pay--> Run --discover--> the complete schema --fit--> what a `Twin` holds
+
+A `Checkpoint` keeps what a run released, so that it can be taken up again without spending.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinify_lite.accountant import DiscreteLaplace
+from twinify_lite.checkpoint import Checkpoint
+from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
+from twinify_lite.discover import Plan as DiscoveryPlan
+from twinify_lite.discover import run as run_discovery
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError, TwinError
+from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.request import Ready, Request, require_columns
+from twinify_lite.schema import Schema
+from twinify_lite.table import PrivateTable
+
+Progress = Callable[[str, int, int], None]
+
+# Of epsilon, for the number of rows.
+_ROWS = 0.02
+# Of the rest (in parts of 1 / noise^2), for discovery where all is open: the first part that finds values which so many
+# times fewer than all rows share, or the last.
+_DISCOVERY, _COMFORT = (0.15, 0.3, 0.5), 10.0
+# Rows that a plan is made for when nobody says how many there are.
+_SUPPOSED = 10_000
+_DEVICES = ("auto", "cpu", "gpu")
+
+
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """What discovery and the model will release, and with how much noise."""
+
+    discovery: DiscoveryPlan
+    model: Any
+    left: float
+
+    @classmethod
+    def of(cls, request: Request, ready: Ready, rows: int, ledger: Ledger) -> Plans:
+        """The plans for about so many rows, within what is left of the ledger's budget."""
+        for part in _DISCOVERY:
+            beside, left = plan_beside(ready.schema, ledger, part=part)
+            least = least_rows(ready.schema, beside)
+            if rows >= _COMFORT * least:
+                break
+        if rows < least:
+            raise BudgetExceeded(
+                f"About {rows} rows are too few to find ranges and levels in so many open columns at this epsilon: "
+                f"about {math.ceil(least)} are needed. Declare `min` and `max`, or `levels`, in the schema; it costs "
+                "nothing."
+            )
+        return cls(beside, ready.family.plan(ready.schema, rows, left, request.settings), left)
+
+    def pay(self, ledger: Ledger) -> dict[str, Receipt]:
+        """Spend for everything, in one stage, before any of it is run."""
+        found = self.discovery.pay(ledger)
+        return {**found, **self.model.pay(ledger)}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the model, for a dry run."""
+        settings = self.model.settings
+        return settings if isinstance(settings, dict) else settings.to_json()
+
+
+def require_plan(request: Request, ready: Ready) -> None:
+    """Refuse options that no plan can be made with, before anything is paid for."""
+    ready.family.plan(ready.schema, _SUPPOSED, 1.0, request.settings)
+
+
+def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
+    """What a fit would plan and spend if there were as many rows as the options suppose. It looks at none of them."""
+    options = request.settings
+    rows = _supposed(options.pop("rows", None), ready.schema)
+    request, ledger = dataclasses.replace(request, options=options), request.ledger()
+    if ready.schema.rows is None and request.relation == "add-remove":
+        count = DiscreteLaplace(scale=1 / (_ROWS * ledger.epsilon))
+        ledger.spend(count, "row count").redeem(DiscreteLaplace)
+    plans = Plans.of(request, ready, rows, ledger)
+    plans.pay(ledger)
+    return {
+        "rows (supposed)": rows,
+        **plans.settings,
+        **{f"noise of {receipt.what}": _noise(receipt) for receipt in ledger.receipts},
+        "epsilon": ledger.spent[0],
+        "delta": ledger.spent[1],
+    }
+
+
+def _supposed(rows: Any, schema: Schema) -> int:
+    if rows is not None and not (isinstance(rows, int | float) and 1 <= rows < math.inf):
+        raise PrivacyParameterError("rows must be a number of rows to plan for, such as 10000.")
+    return int(rows or schema.rows or _SUPPOSED)
+
+
+def _noise(receipt: Receipt) -> float:
+    mechanism = receipt.mechanism
+    return getattr(mechanism, "noise_multiplier", None) or getattr(mechanism, "scale", 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A fit that is paid for."""
+
+    family: Any
+    plan: Any
+    ledger: Ledger
+    receipts: Mapping[str, Receipt]
+    rows: int
+    checkpoint: Checkpoint
+
+    @classmethod
+    def start(cls, request: Request, ready: Ready, checkpoint: Checkpoint) -> Run:
+        """Count the rows, plan with that, and pay."""
+        ledger = request.ledger()
+        ready.note_public(ledger)
+        rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
+        with telling_what_was_spent(ledger):
+            plans = Plans.of(request, ready, rows, ledger)
+            receipts = plans.pay(ledger)
+            facts = {"request": request.facts(ready), "rows": rows, "left": plans.left}
+            checkpoint.begin(facts=facts, statement=ledger.statement().to_json())
+        return cls(ready.family, plans.model, ledger, receipts, rows, checkpoint)
+
+    @classmethod
+    def resume(cls, request: Request, ready: Ready, path: str | os.PathLike[str] | None) -> Run:
+        """Take up a run that paid and was interrupted. Nothing is spent."""
+        if path is None:
+            raise ReceiptError("There is nothing to resume from. Pass the checkpoint=... of the fit to continue.")
+        checkpoint = Checkpoint.read(path)
+        asked, statement = request.facts(ready), checkpoint.statement
+        same = all(statement.get(key) == asked[key] for key in ("epsilon", "delta", "relation"))
+        if checkpoint.facts.get("request") != asked or not same:
+            raise ReceiptError(
+                f"{os.fspath(path)} is of a fit with other arguments, another schema or another table. Continue that "
+                "one, or start a new fit without resuming, which spends again."
+            )
+        rows, left = checkpoint.facts["rows"], checkpoint.facts["left"]
+        plan = ready.family.plan(ready.schema, rows, left, request.settings)
+        used, steps = ready.family.done(plan, checkpoint.load() or {})
+        found = () if checkpoint.schema is None else RELEASES
+        ledger = Ledger.resumed(statement, used={"row count", *found, *used}, steps=steps, insecure_seed=request.seed)
+        ready.note_public(ledger)
+        return cls(ready.family, plan, ledger, {r.what: r for r in ledger.receipts}, rows, checkpoint)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What discovery has to say to people."""
+        return tuple(self.checkpoint.facts.get("notes", ()))
+
+    def discover(self, ready: Ready) -> Schema:
+        """The complete schema: discovered now, or by the run that was interrupted."""
+        if self.checkpoint.schema is None:
+            payment = {what: receipt for what, receipt in self.receipts.items() if what in RELEASES}
+            found = run_discovery(ready.table, ready.schema, payment, rows=self.rows)
+            self.checkpoint.keep_schema(found.schema, found.notes)
+        complete = self.checkpoint.schema
+        if not complete.modelled:
+            self.checkpoint.discard()
+        require_columns(complete)
+        return complete
+
+    def fit(self, schema: Schema, table: PrivateTable, progress: Progress) -> Any:
+        """The model, fitted to what `schema` now says of the table."""
+        return self.family.fit(self.plan, schema, table, self.receipts, progress=progress, checkpoint=self.checkpoint)
+
+
+def reporting(progress: Progress | None) -> Progress:
+    """Whom to tell how far the fit is: `progress`, or nobody."""
+    if progress is not None and not callable(progress):
+        raise TwinError("progress is a function of what is done, how far and of how much: progress(what, done, total).")
+    return progress or (lambda *_: None)
+
+
+@contextlib.contextmanager
+def telling_what_was_spent(ledger: Ledger) -> Iterator[None]:
+    """Have whatever goes wrong from here on say what is spent by now."""
+    try:
+        yield
+    except BaseException as error:
+        if ledger.receipts:
+            epsilon, delta = ledger.spent
+            error.spent = f"Spent before this: epsilon {epsilon:.4g} of {ledger.epsilon:g}, delta {delta:.3g}."
+        raise
+
+
+@contextlib.contextmanager
+def running_on(device: str) -> Iterator[None]:
+    """Run on the device of this kind."""
+    if device not in _DEVICES:
+        raise PrivacyParameterError(f"The device is one of {', '.join(_DEVICES)}.")
+    if device == "auto":
+        yield
+        return
+    import jax
+
+    try:
+        chosen = jax.devices(device)[0]
+    except RuntimeError:
+        raise TwinError(f"JAX finds no {device} here. Use --device cpu, or install twinify-lite[cuda12].") from None
+    except IndexError:
+        raise TwinError(f"JAX finds no {device} here. Use --device cpu.") from None
+    with jax.default_device(chosen):
+        yield
