@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import re
 
 import pytest
 
@@ -36,8 +37,22 @@ def test_an_honest_statement_holds_and_says_what_was_recomputed(honest):
     assert (result.epsilon, result.delta, result.receipts, result.crosschecked) == (1.0, 1e-6, 3, 1)
     assert result.recomputed == pytest.approx(honest["spent"]["epsilon"], rel=1e-9)
     assert "The statement holds: epsilon 1 at delta 1e-06" in str(result)
-    assert "fourier-accountant" in str(result)
+    assert (result.stages, result.by_reference, result.subsampled) == (3, 2, 1)
+    said = str(result).splitlines()[2:]
+    assert said[0].endswith(": every receipt and every stage.")
+    assert re.fullmatch(r"  dp-accounting [\d.]+: 2 of 3 stages; the others are sums, or beyond .*", said[1])
+    assert re.fullmatch(r"  fourier-accountant [\d.]+: 1 of 1 receipts for a subsampled Gaussian, .*", said[2])
     assert json.loads(json.dumps(result.to_json()))["private"] is True
+
+
+def test_what_no_accountant_but_ours_knows_is_not_said_to_be_checked_by_others():
+    made = Ledger(1.0, 1e-6)
+    made.spend(DiscreteLaplace(scale=50.0), "row count").redeem(DiscreteLaplace)
+    made.spend(Gaussian(noise_multiplier=10.0), "single columns")
+    result = verify(plain(made))
+    assert (result.by_reference, result.subsampled, result.crosschecked) == (1, 0, 0)
+    assert "nothing, as it knows subsampled Gaussians only, and there is none." in str(result)
+    assert "fourier-accountant" not in str(made.statement())
 
 
 def test_a_statement_under_substitution_holds():
@@ -74,6 +89,7 @@ LIES = {
     "a cheaper stage": (lambda s: stage(s).update(epsilon=0.1), "Stage 3"),
     "a cheaper receipt": (lambda s: receipt(s).update(epsilon=0.1), "The receipt 'DPSVI'"),
     "another cross-check": (lambda s: receipt(s).update(crosscheck=0.1), "the cross-check finds"),
+    "a cross-check of what has none": (lambda s: receipt(s, 1).update(crosscheck=0.1), "there is none for such"),
     "more steps than paid for": (lambda s: receipt(s)["mechanism"].update(steps=9000), "Stage 3"),
     "less noise than paid for": (lambda s: receipt(s, 1)["mechanism"].update(noise_multiplier=1.0), "Stage 2"),
     "a missing stage": (lambda s: s["stages"].pop(), "some are missing"),

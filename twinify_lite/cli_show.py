@@ -27,7 +27,7 @@ def describe(twin: str, as_json: bool) -> None:
     except ModelError:  # its model is a file that is not here, and is not needed to be described
         loaded = None
     facts = _facts_of_file(twin) if loaded is None else _facts(loaded)
-    if not facts["private"]:
+    if as_json and not facts["private"]:  # the page begins with it
         warn_not_private(facts["statement"].get("why_not"))
     if as_json:
         show_json(facts)
@@ -43,7 +43,7 @@ def _facts_of_file(path: str) -> dict[str, Any]:
     from twinify_lite import artifact
     from twinify_lite.schema import Schema
 
-    members = artifact.read(path)
+    members = artifact.read_twin(path)
     schema = Schema.from_toml(members["schema.toml"].decode())
     return _public(schema, artifact.json_from_bytes(members["statement.json"], "statement.json"))
 
@@ -61,7 +61,7 @@ def _columns_and_guarantee(facts: dict[str, Any]) -> str:
     width = max(map(len, facts["columns"]), default=0)
     columns = [f"  {name:<{width}}  {kind}" for name, kind in facts["columns"].items()]
     return "\n".join(
-        ["A twin of a model that is not part of the package. Its columns:", *columns, *three_lines(facts["statement"])]
+        [*three_lines(facts["statement"]), "A twin of a model that is not part of the package. Its columns:", *columns]
     )
 
 
@@ -71,15 +71,15 @@ def _columns_and_guarantee(facts: dict[str, Any]) -> str:
 def verify(twin: str, as_json: bool) -> None:
     """Recompute the privacy of TWIN.
 
-    Every receipt is accounted for again, by both accountants. A file whose parts do not match its manifest, a
-    statement that claims less than was spent, and a twin that is not private are refused: the exit code is 0 only if
-    the guarantee stands.
+    Every receipt is accounted for again, and it is said by which accountants. A file whose parts do not match its
+    manifest, a statement that claims less than was spent, and a twin that is not private are refused: the exit code is
+    0 only if the guarantee stands.
     """
     from twinify_lite import artifact
     from twinify_lite.verification import require_consistent
     from twinify_lite.verification import verify as recompute
 
-    members = artifact.read(twin)
+    members = artifact.read_twin(twin)
     names = ("statement.json", "twin.json", "fitted.json")
     statement, facts, fitted = (artifact.json_from_bytes(members[name], name) for name in names)
     result = recompute(statement)

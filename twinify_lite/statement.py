@@ -88,7 +88,9 @@ class Statement:
             lines += [f"    {_receipt_line(receipt)}" for receipt in stage["receipts"]]
         lines.append("Public: " + "; ".join(self.public) + ".")
         lines.append("Not public: " + "; ".join(self.not_public) + ".")
-        lines.append(f"Accountant: {accountant.ACCOUNTANT}; checked by {accountant.CROSSCHECK}.")
+        checked = any(receipt["crosscheck"] is not None for stage in self.stages for receipt in stage["receipts"])
+        by = f"; cross-checked by {accountant.CROSSCHECK}" if checked else ""
+        lines.append(f"Accountant: {accountant.ACCOUNTANT}{by}.")
         return "\n".join(lines)
 
 

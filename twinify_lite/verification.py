@@ -1,15 +1,18 @@
 """Is a privacy statement true? Its figures computed again, from its receipts alone.
 
 A statement (`Ledger.statement().to_json()`) says which mechanisms ran, in which stages, and what they cost. The bound
-of every mechanism and of every stage is computed anew, by both accountants, and must not be above what is claimed. What
-no recomputation can tell is whether more was run than the receipts say: that is the package's own promise.
+of every mechanism and of every stage is computed anew, and must not be above what is claimed: by this package, by
+dp-accounting where that one is reliable, and for subsampled Gaussians by fourier-accountant too. What no recomputation
+can tell is whether more was run than the receipts say: that is the package's own promise.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from twinify_lite import accountant
@@ -35,7 +38,11 @@ _SENSIBLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """A statement that holds. `epsilon` and `delta` are claimed, `recomputed` is the epsilon found here."""
+    """A statement that holds. `epsilon` and `delta` are claimed, `recomputed` is the epsilon found here.
+
+    Of its `stages`, dp-accounting had a figure for `by_reference`; of its `subsampled` receipts, which are all that
+    fourier-accountant knows, that one had a figure for `crosschecked`.
+    """
 
     private: bool
     why_not: str | None
@@ -44,20 +51,30 @@ class Verification:
     delta: float
     recomputed: float
     receipts: int
+    stages: int
+    by_reference: int
+    subsampled: int
     crosschecked: int
 
     def __str__(self) -> str:
         if not self.private:
             return f"NOT PRIVATE: {self.why_not}."
-        checked = f"{self.crosschecked} of them also by {accountant.CROSSCHECK}" if self.crosschecked else ""
         return "\n".join(
             [
                 f"The statement holds: epsilon {self.epsilon:g} at delta {self.delta:g}, relation {self.relation}.",
-                f"Recomputed: epsilon {self.recomputed:.6g}, from {self.receipts} receipts"
-                + (f", {checked}." if checked else "."),
-                f"By {accountant.ACCOUNTANT}.",
+                f"Recomputed: epsilon {self.recomputed:.6g}, from {self.receipts} receipts in {self.stages} stages.",
+                *self._by_whom(),
             ]
         )
+
+    def _by_whom(self) -> Iterator[str]:
+        """Which accountant computed what, and why the others did not."""
+        yield f"  twinify-lite {version('twinify-lite')}: every receipt and every stage."
+        reason = "" if self.by_reference == self.stages else "; the others are sums, or beyond where it is reliable"
+        yield f"  dp-accounting {version('dp-accounting')}: {self.by_reference} of {self.stages} stages{reason}."
+        checked = f"{self.crosschecked} of {self.subsampled} receipts for a subsampled Gaussian, all that it knows"
+        nothing = "nothing, as it knows subsampled Gaussians only, and there is none"
+        yield f"  {accountant.CROSSCHECK}: {checked if self.subsampled else nothing}."
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for `json.dumps`."""
@@ -71,6 +88,9 @@ class Verification:
             "delta": self.delta,
             "recomputed": json_number(self.recomputed),
             "receipts": self.receipts,
+            "stages": self.stages,
+            "by_reference": self.by_reference,
+            "subsampled": self.subsampled,
             "crosschecked": self.crosschecked,
         }
 
@@ -102,7 +122,10 @@ def verify(statement: Mapping[str, Any]) -> Verification:
         delta=delta,
         recomputed=math.fsum(stage.recomputed(relation) for stage in stages),
         receipts=receipts,
-        crosschecked=sum(map(len, (stage.crosschecks for stage in stages))),
+        stages=len(stages),
+        by_reference=sum(stage.has_reference(relation) for stage in stages),
+        subsampled=sum(len(stage.subsampled) for stage in stages),
+        crosschecked=sum(stage.crosschecked(relation) for stage in stages),
     )
 
 
@@ -163,8 +186,23 @@ class _Stage:
         )
 
     @property
-    def crosschecks(self) -> list[float]:
-        return [receipt["crosscheck"] for receipt in self.receipts if receipt.get("crosscheck") is not None]
+    def subsampled(self) -> list[tuple[PoissonGaussian, Mapping[str, Any]]]:
+        pairs = zip(self.mechanisms, self.receipts, strict=True)
+        return [(mechanism, receipt) for mechanism, receipt in pairs if isinstance(mechanism, PoissonGaussian)]
+
+    def crosschecked(self, relation: Relation) -> int:
+        """For how many receipts fourier-accountant has a figure."""
+        claimed = [
+            (mechanism, _number(r, "delta")) for mechanism, r in self.subsampled if r.get("crosscheck") is not None
+        ]
+        return sum(_crosscheck(mechanism, delta, relation) is not None for mechanism, delta in claimed)
+
+    def has_reference(self, relation: Relation) -> bool:
+        """Whether dp-accounting has a figure for it."""
+        pure = all(mechanism.pure_epsilon is not None for mechanism in self.mechanisms)
+        if pure or not accountant.SMALLEST_DELTA <= self.delta < 1:
+            return False
+        return accountant.reference_epsilon(self.mechanisms, delta=self.delta, relation=relation) is not None
 
     def recomputed(self, relation: Relation) -> float:
         """The epsilon of the stage's mechanisms together, at the delta that it claims."""
@@ -212,12 +250,20 @@ def _receipt_problems(receipt: Mapping[str, Any], mechanism: Mechanism, relation
     delta = _number(receipt, "delta")
     alone = accountant.epsilon(mechanism, delta=delta, relation=relation)
     yield from _below(f"The receipt {receipt['what']!r}", _number(receipt, "epsilon"), alone)
-    claimed = receipt.get("crosscheck")
-    if claimed is None or not isinstance(mechanism, PoissonGaussian):
+    if receipt.get("crosscheck") is None:
         return
-    found = accountant.crosscheck(mechanism, delta=delta, relation=relation, bound=alone)
+    if not isinstance(mechanism, PoissonGaussian):
+        yield f"The receipt {receipt['what']!r}: a cross-check is claimed, and there is none for such a release."
+        return
+    found = _crosscheck(mechanism, delta, relation)
     if found is not None and not abs(_number(receipt, "crosscheck") - found) <= _CROSSCHECK_TOLERANCE * found:
         yield f"The receipt {receipt['what']!r}: the cross-check finds epsilon {found:.6g}, not what is claimed."
+
+
+@functools.lru_cache(maxsize=16)  # asked for twice: is it what is claimed, and was there one
+def _crosscheck(mechanism: PoissonGaussian, delta: float, relation: Relation) -> float | None:
+    alone = accountant.epsilon(mechanism, delta=delta, relation=relation)
+    return accountant.crosscheck(mechanism, delta=delta, relation=relation, bound=alone)
 
 
 def _total_problems(statement: Mapping[str, Any], stages: Sequence[_Stage]) -> Iterator[str]:

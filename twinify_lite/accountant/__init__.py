@@ -18,6 +18,7 @@ from twinify_lite.accountant.bounds import (
     delta,
     epsilon,
     pure_epsilon,
+    reference_epsilon,
     warn_delta,
 )
 from twinify_lite.accountant.calibration import calibrate
@@ -57,6 +58,7 @@ __all__ = [
     "epsilon",
     "mechanism_from_json",
     "pure_epsilon",
+    "reference_epsilon",
     "warn_delta",
 ]
 

@@ -80,6 +80,13 @@ def own_epsilon(mechanisms: Mechanisms, *, delta: float, relation: Relation = Re
     return _own_epsilon(_listed(mechanisms, relation), check_delta(delta))
 
 
+def reference_epsilon(
+    mechanisms: Mechanisms, *, delta: float, relation: Relation = Relation.ADD_REMOVE
+) -> float | None:
+    """dp-accounting's half of `epsilon`, None where it has no say: it is not reliable there, or a sum is the bound."""
+    return _reference_epsilon(_listed(mechanisms, relation), check_delta(delta))
+
+
 def pure_epsilon(mechanisms: Mechanisms, *, relation: Relation = Relation.ADD_REMOVE) -> float:
     """The epsilon at delta = 0, the sum of all; infinite if a mechanism has none."""
     parts = [mechanism.pure_epsilon for mechanism in _listed(mechanisms, relation)]
@@ -117,12 +124,7 @@ def _listed(mechanisms: Mechanisms, relation: Relation) -> tuple[Mechanism, ...]
 
 @functools.lru_cache(maxsize=1024)
 def _epsilon(mechanisms: tuple[Mechanism, ...], delta: float) -> float:
-    own, ceiling = _own_epsilon(mechanisms, delta), _ceiling(mechanisms, delta)
-    if own == math.inf or own >= ceiling:  # basic composition needs no grid, and so no second one
-        return own
-    from twinify_lite.accountant import reference
-
-    other = reference.epsilon(mechanisms, delta * (1 - _share(mechanisms)))
+    own, other = _own_epsilon(mechanisms, delta), _reference_epsilon(mechanisms, delta)
     if other is None:
         return own
     if not abs(other - own) <= _TOLERANCE * own:
@@ -130,7 +132,16 @@ def _epsilon(mechanisms: tuple[Mechanism, ...], delta: float) -> float:
             f"Two upper bounds on epsilon at delta={delta:g} differ by more than 2 %: ours is {own:.6g}, "
             f"dp-accounting's {other:.6g}, for {list(mechanisms)}. No figure is stated. Please report these parameters."
         )
-    return min(max(own, other), ceiling)
+    return min(max(own, other), _ceiling(mechanisms, delta))
+
+
+def _reference_epsilon(mechanisms: tuple[Mechanism, ...], delta: float) -> float | None:
+    own = _own_epsilon(mechanisms, delta)
+    if own == math.inf or own >= _ceiling(mechanisms, delta):  # basic composition needs no grid, and so no second one
+        return None
+    from twinify_lite.accountant import reference
+
+    return reference.epsilon(mechanisms, delta * (1 - _share(mechanisms)))
 
 
 @functools.lru_cache(maxsize=1024)
