@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import twinify_lite
+from twinify_lite.__main__ import run
 from twinify_lite.cli import TRACEBACK, Commands, main
 from twinify_lite.errors import BudgetExceeded
 from twinify_lite.schema import Schema
@@ -126,7 +128,13 @@ def test_a_schema_is_written_to_a_file_and_replaced_only_by_force(data, tmp_path
 
 def test_the_file_is_refused_before_the_data_is_read(tmp_path):
     (tmp_path / "schema.toml").write_text("mine")
-    assert "--force" in twin("schema", tmp_path / "no.csv", "-o", tmp_path / "schema.toml").stderr
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2,3\n")
+    assert "--force" in twin("schema", tmp_path / "ragged.csv", "-o", tmp_path / "schema.toml").stderr
+
+
+def test_a_table_that_is_not_there_is_told_before_a_file_that_is(tmp_path):
+    (tmp_path / "schema.toml").write_text("mine")
+    assert "no.csv" in twin("schema", tmp_path / "no.csv", "-o", tmp_path / "schema.toml").stderr
 
 
 def test_a_failure_leaves_no_file(tmp_path):
@@ -262,6 +270,47 @@ def test_control_c_ends_with_130_and_no_traceback():
         running.send_signal(signal.SIGINT)
         _, stderr = running.communicate(timeout=120)
     assert (running.returncode, stderr) == (130, b"Error: Interrupted.\n")
+
+
+# Importing the commands says so, and then waits for something that never comes.
+SLOW = """
+import sys
+
+class Slow:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "twinify_lite.cli":
+            print("importing", flush=True)
+            exec("sys.stdin.read()")  # as imports of dataclasses do
+
+sys.meta_path.insert(0, Slow)
+from twinify_lite.__main__ import run
+run()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_control_c_ends_with_130_before_a_command_has_begun():
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", SLOW], **pipes) as running:
+        assert running.stdout.readline() == b"importing\n"
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=120)
+    assert (running.returncode, stdout, stderr) == (130, b"", b"Error: Interrupted.\n")
+
+
+def test_control_c_ends_with_130_while_arguments_are_read():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    group = Commands(name="twin", params=[click.Option(["--slow"], callback=interrupt)])
+    ended = CliRunner().invoke(group, ["--slow", "1", "x"])
+    assert (ended.exit_code, ended.stderr) == (130, "Error: Interrupted.\n")
+
+
+def test_the_command_is_the_way_in_that_control_c_ends_well():
+    scripts = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"twin": f"{run.__module__}:{run.__name__}"}
 
 
 # -- the names of the package ------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """`twin fit`, `sample`, `describe` and `verify` as a skin: what they pass on, say, write, refuse and return."""
 
+import dataclasses
 import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pandas as pd
@@ -13,8 +15,10 @@ import stub_twin
 from click.testing import CliRunner
 
 import twinify_lite
-from twinify_lite import artifact
+from twinify_lite import artifact, describing
+from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.cli import main
+from twinify_lite.cli_plan import plan_lines
 from twinify_lite.errors import ModelError
 
 CSV = "age,sex\n" + "3,f\n4,m\n" * 50
@@ -33,6 +37,10 @@ def here(tmp_path, monkeypatch):
 
 def twin(*arguments, **options):
     return CliRunner().invoke(main, list(map(str, arguments)), **options)
+
+
+def refuse_without_model(path, **_):
+    raise ModelError("Give the model file.")
 
 
 def files():
@@ -130,21 +138,61 @@ def test_an_interrupted_fit_is_not_begun_anew_by_accident(here):
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing():
     ended = twin("fit", "data.csv", "--epsilon", 1, "--dry-run", "--set", "steps=7")
-    assert ended.stdout == "sampling_rate  0.01\nsteps          7\n"
+    assert ended.stdout.splitlines()[1:] == ["  sampling_rate  0.01", "  steps          7"]
     assert "Nothing was spent" in ended.stderr
     assert json.loads(twin("fit", "data.csv", "--epsilon", 1, "--dry-run", "--json").stdout)["steps"] == 100
     assert files() == ["data.csv"]
 
 
+def test_a_plan_shows_apart_what_can_be_set_what_follows_and_the_noise():
+    plan = {"rows (supposed)": 10_000, "rows": 10_000, "single": 0.25, "pairs": 0.5249999999, "target": None}
+    plan |= {"noise of row count": 50.0, "noise of new values": 0.0, "noise of pairs": 6.346492822034512}
+    lines = plan_lines({**plan, "epsilon": 0.99873513549771, "delta": 1e-06})
+    assert [line.split() for line in lines if line.startswith("  ")] == [
+        ["single", "0.25"],
+        ["pairs", "0.525"],
+        ["row", "count", "50"],
+        ["pairs", "6.346"],
+        ["epsilon", "0.9987"],
+        ["delta", "1e-06"],
+    ]
+    titles = [line for line in lines if not line.startswith("  ")]
+    assert titles[0].startswith("For 10000 rows")
+    assert "--set NAME=VALUE" in titles[1]
+    assert [lines.index(title) for title in titles] == [0, 1, 3, 5, 8]
+
+
 def test_a_seed_is_announced_in_red_by_every_command_that_touches_its_twin(here):
     red = click.style("NOT PRIVATE", fg="red").removesuffix("\x1b[0m")
-    runs = [["fit", "data.csv", "--epsilon", 1, "--seed", 3], ["sample", "--n", 5], ["describe", "data.twin"]]
+    runs = [["fit", "data.csv", "--epsilon", 1, "--seed", 3], ["sample", "--n", 5], ["describe", "data.twin", "--json"]]
     for arguments in [*runs, ["verify", "data.twin"]]:
         ended = twin(*arguments, color=True)
-        assert red in ended.stderr, arguments
+        assert ended.stderr.count(red) == 1, arguments
         assert ended.exit_code == (arguments[0] == "verify")
     assert twin("fit", "data.csv", "--epsilon", 1, "--seed", 3, "--force", "--quiet").stderr.startswith("NOT PRIVATE")
     assert json.loads(twin("sample", "--n", 5, "--force", "--json").stdout)["private"] is False
+
+
+def test_a_fit_says_once_before_it_and_once_in_the_statement_that_it_is_not_private(here):
+    ended = twin("fit", "data.csv", "--epsilon", 1, "--seed", 3)
+    assert ended.stderr.startswith("NOT PRIVATE")
+    assert (ended.stderr.count("NOT PRIVATE"), ended.stdout.count("NOT PRIVATE")) == (1, 1)
+
+
+def test_a_page_about_a_seeded_twin_says_it_once_at_its_top(here, monkeypatch):
+    twin("fit", "data.csv", "--epsilon", 1, "--seed", 3)
+    fitted = SimpleNamespace(kind="auto", describe=lambda: {"model": "stub"})
+    monkeypatch.setattr(
+        stub_twin.Twin, "describe", lambda self: describing.describe(dataclasses.replace(self, fitted=fitted))
+    )
+    ended = twin("describe", "data.twin")
+    assert ended.exit_code == 0, ended.output
+    assert ended.output.count("NOT PRIVATE") == 1
+    assert "NOT PRIVATE: rows and noise were drawn from a seed" in ended.stdout.splitlines()[0]
+    monkeypatch.setattr(stub_twin, "load", refuse_without_model)
+    ended = twin("describe", "data.twin")
+    assert ended.output.count("NOT PRIVATE") == 1
+    assert ended.stdout.startswith("NOT PRIVATE")
 
 
 def test_a_delta_above_one_over_the_rows_is_warned_of():
@@ -214,6 +262,63 @@ def test_an_unexpected_error_is_told_in_json_without_its_words(monkeypatch):
     ended = twin("fit", "data.csv", "--epsilon", 1, "--json")
     assert json.loads(ended.stdout)["error"]["type"] == "Unexpected"
     assert "zanzibar" not in ended.output
+
+
+# -- the first mistake is told first -----------------------------------------------------------------------------------
+
+# Each command has all that comes after its first mistake wrong as well.
+FIRST = {
+    "no table": ("fit no.csv --epsilon 0 --model nothing -o mine.twin", "no.csv cannot be read"),
+    "no budget": ("fit data.csv --epsilon 0 --model nothing -o mine.twin", "epsilon must be a positive number"),
+    "no delta": ("fit data.csv --epsilon 1 --delta 2 --model nothing -o mine.twin", "delta must be"),
+    "no schema": ("fit data.csv --epsilon 1 --schema no.toml --model nothing -o mine.twin", "no file no.toml"),
+    "no model": ("fit data.csv --epsilon 1 --model nothing -o mine.twin", "no template 'nothing'"),
+    "a twin that is there": ("fit data.csv --epsilon 1 -o mine.twin --resume", "mine.twin is there already"),
+    "no twin": ("sample no.twin -o data.csv", "no file no.twin"),
+    "no table to draft of": ("schema no.csv -o data.csv", "no.csv cannot be read"),
+    "no budget to show": ("demo --epsilon 0 --folder data.csv", "epsilon must be a positive number"),
+}
+
+
+@pytest.mark.parametrize(("command", "what"), FIRST.values(), ids=FIRST)
+def test_the_first_mistake_is_told_and_nothing_is_spent(here, command, what):
+    (here / "mine.twin").write_text("mine")
+    ended = twin(*command.split())
+    assert ended.exit_code == 1
+    assert what in ended.stderr
+    assert not [call for call in stub_twin.CALLS if "epsilon" in call]
+    assert files() == ["data.csv", "mine.twin"]
+
+
+def test_a_dry_run_minds_no_file_that_is_there(fitted):
+    assert twin("fit", "data.csv", "--epsilon", 1, "--dry-run").exit_code == 0
+
+
+# -- the wrong kind of file --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["sample", "describe", "verify"])
+def test_a_table_or_a_schema_in_place_of_a_twin_is_told_with_the_command_that_takes_it(here, command):
+    (here / "schema.toml").write_text("")
+    ended = twin(command, "data.csv")
+    assert ended.exit_code == 1
+    assert "it is a table, not a twin. Make a twin of it first: twin fit data.csv --epsilon 1." in ended.stderr
+    assert "twin fit DATA --schema schema.toml" in twin(command, "schema.toml").stderr
+
+
+@pytest.mark.parametrize("command", [["fit", "--epsilon", "1"], ["schema"]], ids=["fit", "schema"])
+def test_a_twin_in_place_of_a_table_is_told_with_the_command_that_takes_it(fitted, command):
+    ended = twin(*command, fitted)
+    assert ended.exit_code == 1
+    assert "data.twin is a twin, not a table. For rows: twin sample data.twin." in ended.stderr
+
+
+def test_a_checkpoint_in_place_of_a_twin_is_told_with_how_to_go_on(here):
+    kept = Checkpoint("data.twin.checkpoint")
+    kept.begin(facts={}, statement={})
+    ended = twin("verify", "data.twin.checkpoint")
+    assert ended.exit_code == 1
+    assert "is the checkpoint of a fit that was interrupted, not a twin" in ended.stderr
 
 
 # -- sample ------------------------------------------------------------------------------------------------------------
@@ -290,6 +395,9 @@ def test_conditions_and_the_model_file_are_passed_on(fitted):
     assert ended.exit_code == 0
     assert stub_twin.CALLS[0] == {"model": "m.py", "trust_model": True}
     assert stub_twin.CALLS[1]["where"] == {"sex": "f", "income": "<=50K"}
+    ended = twin("sample", "--n", 3, "--where", "age>=40", "--where", "age<50", "--where", "bmi > 3", "--force")
+    assert ended.exit_code == 0, ended.output
+    assert stub_twin.CALLS[-1]["where"] == {"age": [">=40", "<50"], "bmi": "> 3"}
     assert twin("sample", "--n", 3, "--where", "sex").exit_code == 2
     assert twin("sample", "--n", 3, "--where", "=f").exit_code == 2
 
@@ -318,10 +426,7 @@ def test_what_is_shown_cannot_steer_the_terminal(fitted):
 
 
 def test_a_twin_is_described_without_the_model_that_it_needs_to_be_sampled(fitted, monkeypatch):
-    def refuse(path, **_):
-        raise ModelError("Give the model file.")
-
-    monkeypatch.setattr(stub_twin, "load", refuse)
+    monkeypatch.setattr(stub_twin, "load", refuse_without_model)
     ended = twin("describe", fitted)
     assert ended.exit_code == 0
     assert "age" in ended.stdout

@@ -65,16 +65,22 @@ def test_the_schema_declares_a_part_and_leaves_the_rest_to_the_budget(people):
 
 def test_a_comparison_has_a_line_for_each_question(people):
     lines = demo.compare(people, people.sample(frac=0.5, random_state=0)).splitlines()
-    assert len(lines) == 1 + len(demo._QUESTIONS)
+    assert len(lines) == 2 + len(demo._QUESTIONS)
     assert not [line for line in lines if "nan" in line]
-    assert lines[0].split() == ["made", "up", "twin"]
+    assert lines[0].split() == ["of", "rows", "made", "up", "twin"]
+    told = {line.rsplit(maxsplit=3)[0].strip(): line.split()[-3:] for line in lines[1:-1]}
+    assert told["mean age"][0] == str(demo.ROWS)
+    assert told["mean nights, mind"][0] == str((people["ward"] == "mind").sum())
+    assert float(told["share of women in maternity"][1]) == 1
+    assert "fewer rows" in lines[-1]
 
 
 def test_the_demo_writes_its_files_and_shows_both_tables(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "twinify_lite.twin", stub_twin)
     monkeypatch.setattr(twinify_lite, "twin", stub_twin, raising=False)
     monkeypatch.setattr(stub_twin.Twin, "batches", lambda _, n: iter([pa.Table.from_pandas(demo.hospital(n, 1))]))
-    folder = tmp_path / "demo"
+    folder, replaced, replace = tmp_path / "demo", set(), os.replace
+    monkeypatch.setattr(os, "replace", lambda old, new: replaced.add(new) or replace(old, new))
     ended = CliRunner().invoke(main, ["demo", "--folder", str(folder), "--rows", "500"])
     assert ended.exit_code == 0, ended.output
     names = ["hospital.csv", "hospital.twin", "schema.toml", "synthetic.csv"]
@@ -85,6 +91,7 @@ def test_the_demo_writes_its_files_and_shows_both_tables(tmp_path, monkeypatch):
     assert "These people do not exist" in ended.stdout
     assert "(1, 1e-06)-differential privacy" in ended.stdout
     assert ended.stderr.startswith("compiling ...")
+    assert replaced == {str(folder / name) for name in names}
     again = CliRunner().invoke(main, ["demo", "--folder", str(folder)])
     assert (again.exit_code, "--force" in again.stderr) == (1, True)
     shown = CliRunner().invoke(main, ["demo", "--folder", str(folder), "--rows", "500", "--force", "--json"])

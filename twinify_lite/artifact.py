@@ -24,7 +24,7 @@ from twinify_lite import __version__
 from twinify_lite.artifact_parts import array_bytes, array_from_bytes, json_bytes, json_from_bytes
 from twinify_lite.errors import ArtifactError
 
-__all__ = ["FORMAT", "array_bytes", "array_from_bytes", "json_bytes", "json_from_bytes", "read", "write"]
+__all__ = ["FORMAT", "array_bytes", "array_from_bytes", "json_bytes", "json_from_bytes", "read", "read_twin", "write"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -46,6 +46,7 @@ def write(path: str | os.PathLike[str], members: Mapping[str, bytes]) -> None:
     """
     from twinify_lite.table.writing import replacing
 
+    _require_path(path)
     stored = {_stored_name(name): data for name, data in sorted(members.items())}
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in {MANIFEST: _manifest(stored), **stored}.items():
@@ -58,10 +59,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
     Formal guarantee: a file that is not exactly as it was written, in all that is returned, raises `ArtifactError` and
     nothing else; at most `MOST_BYTES` are held besides the file, and no more than a hundred times its size.
     """
-    name = os.fspath(path)
+    name = _require_path(path)
     data = _bytes_of(name)
     try:
-        found, problem = _members(data), None
+        found, problem = _members(data, name), None
     except ArtifactError as error:
         found, problem = {}, str(error)
     except Exception:
@@ -72,7 +73,28 @@ def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
     return found
 
 
+def read_twin(path: str | os.PathLike[str]) -> dict[str, bytes]:
+    """The members of a twin. A checkpoint, which has the same form, is refused."""
+    members = read(path)
+    facts = json_from_bytes(members["twin.json"], "twin.json")
+    if isinstance(facts, dict) and facts.get("checkpoint") is True:
+        raise ArtifactError(
+            f"{os.fspath(path)} is the checkpoint of a fit that was interrupted, not a twin. Continue it: the command "
+            "that began it, with --resume."
+        )
+    return members
+
+
 _AGAIN = "Copy it again from where it was made, and compare the sizes."
+
+
+def _require_path(path: str | os.PathLike[str]) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise ArtifactError(f"A twin is a file: give its path, such as data.twin, not of type {type(path).__name__}.")
+    name = os.fspath(path)
+    if not name or "\0" in name:
+        raise ArtifactError(f"{name!r} is no name of a file. Give a .twin file.")
+    return name
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -137,16 +159,16 @@ def _bytes_of(name: str) -> bytes:
         raise ArtifactError(f"There is no file {name}. Make it: twin fit DATA --epsilon E -o {name}.") from None
     except OSError as error:
         raise ArtifactError(f"{name} cannot be read: {os.strerror(error.errno or 0)}.") from None
-    except ValueError:  # a NUL in it
+    except ValueError:  # letters that no file's name can have
         raise ArtifactError(f"{name!r} is no name of a file. Give a .twin file.") from None
     if len(data) > MOST_BYTES:
         raise ArtifactError(f"{name} is larger than any twin ({MOST_BYTES >> 30} GB). Give a .twin file.")
     return data
 
 
-def _members(data: bytes) -> dict[str, bytes]:
+def _members(data: bytes, name: str) -> dict[str, bytes]:
     if not data.startswith(b"PK\x03\x04"):
-        raise ArtifactError("it is not a twin. Give a file that `twin fit` or `Twin.save` wrote.")
+        raise ArtifactError(_what_instead(name, data[:64]))
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except Exception:
@@ -169,6 +191,17 @@ def _members(data: bytes) -> dict[str, bytes]:
     if lacking:
         raise ArtifactError(f"it lacks {', '.join(lacking)}. {_AGAIN}")
     return given
+
+
+def _what_instead(name: str, first: bytes) -> str:
+    """What a file is that is no twin, and which command takes it."""
+    from twinify_lite.table.formats import looks_like_table
+
+    if looks_like_table(name, first):
+        return f"it is a table, not a twin. Make a twin of it first: twin fit {name} --epsilon 1."
+    if name.endswith(".toml"):
+        return f"it is a schema, not a twin. Fit a twin with it: twin fit DATA --schema {name} --epsilon 1."
+    return "it is not a twin. Give a file that `twin fit` or `Twin.save` wrote."
 
 
 def _check_sizes(infos: list[zipfile.ZipInfo], size: int) -> None:

@@ -20,6 +20,7 @@ from twinify_lite.cli_base import (
     look_options,
     note,
     require_free,
+    require_table,
     show_json,
     write,
 )
@@ -57,6 +58,7 @@ def schema(data: str, output: str | None, force: bool, peek: bool, as_json: bool
     rest open. Correct it, and add what is publicly known: all that it leaves open is paid for from the privacy budget
     later.
     """
+    require_table(data, look["format"])
     if output is not None:
         require_free([output], force=force)
 

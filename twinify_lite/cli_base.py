@@ -11,6 +11,7 @@ import errno
 import functools
 import json
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -45,6 +46,13 @@ class Failure(click.ClickException):
 
 class Commands(click.Group):
     """Commands whose errors are sentences, not tracebacks."""
+
+    def make_context(self, *names: Any, **settings: Any) -> click.Context:
+        """Read the arguments. Ctrl-C ends this as it ends a command."""
+        try:
+            return super().make_context(*names, **settings)
+        except KeyboardInterrupt:
+            raise Failure("Interrupted.", 130, kind="Interrupted") from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Look for --json first: what is wrong with the other arguments is told in JSON too."""
@@ -127,6 +135,19 @@ def write(text: str) -> None:
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
+
+
+def require_table(data: str, format: str | None = None) -> None:
+    """Refuse a file that is not there or is no table by its first bytes; the rest is read later, as is a pipe."""
+    from twinify_lite.table.formats import source_format
+    from twinify_lite.table.guard import guarded
+    from twinify_lite.table.origin import open_origin
+
+    if data == "-" or stat.S_ISFIFO(os.stat(data).st_mode if os.path.exists(data) else 0):
+        return
+    with open_origin(data) as origin:
+        first = guarded(origin.first_bytes, f"{origin.name} cannot be read.")
+        source_format(origin.name, first, format)
 
 
 def require_free(paths: Iterable[str], *, force: bool) -> None:

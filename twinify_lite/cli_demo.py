@@ -21,6 +21,7 @@ from twinify_lite.cli_fit import three_lines
 from twinify_lite.cli_progress import Progress
 
 SAMPLED = 10_000
+DELTA = 1e-6
 
 
 @click.command()
@@ -41,6 +42,7 @@ def demo(
     """
     names = ("hospital.csv", "schema.toml", "hospital.twin", "synthetic.csv")
     data, schema, target, synthetic = (os.path.join(folder, name) for name in names)
+    _require_budget(epsilon, seed)
     _make(folder)
     require_free([data, schema, target, synthetic], force=force)
     progress = Progress(quiet=quiet)
@@ -50,16 +52,16 @@ def demo(
 
     from twinify_lite.demo import ROWS, SCHEMA, compare, hospital
     from twinify_lite.schema import Schema
-    from twinify_lite.table import write_table
+    from twinify_lite.table import replacing, write_table
     from twinify_lite.twin import fit
 
     people = hospital(rows or ROWS)
     declared = Schema.from_toml(SCHEMA)
     write_table(people, data)
-    with open(schema, "w", encoding="utf-8") as file:
-        file.write(SCHEMA)
+    with replacing(schema) as file:
+        file.write(SCHEMA.encode())
     try:
-        twin = fit(data, epsilon=epsilon, schema=declared, insecure_seed=seed, progress=progress)
+        twin = fit(data, epsilon=epsilon, delta=DELTA, schema=declared, insecure_seed=seed, progress=progress)
     finally:
         progress.close()
     twin.save(target)
@@ -76,6 +78,13 @@ def demo(
     show(f"\nIn {folder}: {', '.join(names)}.")
     if not quiet:
         note(f"Next: look at {synthetic}; twin verify {target}; twin fit YOUR.csv --epsilon 1")
+
+
+def _require_budget(epsilon: float, seed: int | None) -> None:
+    """Say what is wrong with the arguments before a folder is made."""
+    from twinify_lite.request import Request
+
+    Request(epsilon=epsilon, delta=DELTA, model=None, relation="add-remove", target=None, options=None, seed=seed)
 
 
 def _make(folder: str) -> None:

@@ -18,13 +18,16 @@ from twinify_lite.cli_base import (
     note,
     quiet_option,
     require_free,
+    require_table,
     settings_option,
     show,
     show_json,
     warn_not_private,
 )
+from twinify_lite.cli_plan import plan_lines
 from twinify_lite.cli_progress import Progress
 from twinify_lite.errors import TwinError
+from twinify_lite.locking import held
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Schema
@@ -90,13 +93,13 @@ def fit(
     sample` makes synthetic rows from; it may be shared.
     """
     target = output or _default_output(data)
-    if os.path.abspath(target) == os.path.abspath(data):
-        raise Failure(f"{target} is the table itself. Give the twin another name with -o.")
     checkpoint = f"{target}.checkpoint"
+    require_table(data, options["format"])
+    declared = _declared(seed=seed, **options)
     if not dry_run:
-        require_free([target], force=force)
+        _require_target(target, data, force=force)
         _require_checkpoint(checkpoint, resume=resume, force=force)
-    arguments = _arguments(data, seed=seed, **options)
+    arguments = _arguments(data, declared, seed=seed, **options)
     if dry_run:
         _show_plan(arguments, as_json=as_json)
         return
@@ -116,7 +119,28 @@ def _default_output(data: str) -> str:
     return f"{os.path.splitext(name)[0]}.twin"
 
 
+def _declared(
+    *, seed: int | None, settings: tuple[tuple[str, Any], ...], schema: str | None, **options: Any
+) -> Schema | None:
+    """The schema, once nothing is wrong with it, with the budget or with the model: before the table is read."""
+    from twinify_lite.request import Request, declared_in
+
+    said = {key: options[key] for key in ("epsilon", "delta", "model", "relation", "target")}
+    request = Request(**said, options=dict(settings), seed=seed)
+    declared = declared_in(schema)
+    request.family(declared)
+    return declared
+
+
+def _require_target(target: str, data: str, *, force: bool) -> None:
+    if os.path.abspath(target) == os.path.abspath(data):
+        raise Failure(f"{target} is the table itself. Give the twin another name with -o.")
+    require_free([target], force=force)
+
+
 def _require_checkpoint(checkpoint: str, *, resume: bool, force: bool) -> None:
+    with held(checkpoint):  # a fit that is at work on it is told of before the table is read
+        pass
     there = os.path.lexists(checkpoint)
     if resume and not there:
         raise Failure(f"There is no {checkpoint} to continue from. Start the fit without --resume.")
@@ -127,13 +151,12 @@ def _require_checkpoint(checkpoint: str, *, resume: bool, force: bool) -> None:
         )
 
 
-def _arguments(data: str, *, seed: int | None, settings: tuple[tuple[str, Any], ...], **options: Any) -> dict[str, Any]:
+def _arguments(
+    data: str, declared: Schema | None, *, seed: int | None, settings: tuple[tuple[str, Any], ...], **options: Any
+) -> dict[str, Any]:
     """The arguments of `twin.fit`, the table read."""
-    from twinify_lite.schema import Schema
     from twinify_lite.table import read_table
 
-    schema = options.pop("schema")
-    declared = None if schema is None else Schema.load(schema)  # before the table, which may be large
     look = {key: options.pop(key) for key in ("format", "separator", "decimal", "encoding")}
     table = read_table(data, **_look(look, declared))
     _refuse_decimal_commas(table, declared)
@@ -141,8 +164,8 @@ def _arguments(data: str, *, seed: int | None, settings: tuple[tuple[str, Any], 
         "data": table,
         "insecure_seed": seed,
         "options": dict(settings),
-        "schema": declared,
         **options,
+        "schema": declared,
     }
 
 
@@ -174,9 +197,8 @@ def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         show_json(plan)
         return
-    width = max(map(len, plan), default=0)
-    show("\n".join(f"{name:<{width}}  {value}" for name, value in plan.items()))
-    note("Nothing was spent. Override a line with --set NAME=VALUE.")
+    show("\n".join(plan_lines(plan)))
+    note("Nothing was spent.")
 
 
 def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: bool) -> Twin:
@@ -209,8 +231,6 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
     if not quiet:
         for sentence in twin.notes:
             note(sentence)
-    if not twin.is_private:
-        warn_not_private(twin.statement.get("why_not"))
     _warn_delta(twin)
     if as_json:
         show_json(

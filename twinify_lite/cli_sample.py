@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from typing import Any
 
 import click
@@ -21,16 +22,18 @@ from twinify_lite.cli_base import (
 
 
 class Where(click.ParamType):
-    """COLUMN=VALUE."""
+    """COLUMN=VALUE, or a comparison such as COLUMN>=VALUE."""
 
     name = "where"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """A pair of the column and its value, which may itself contain a `=`, as in income=<=50K."""
-        column, mark, wanted = str(value).partition("=")
-        if not (column and mark):
-            self.fail("write it as COLUMN=VALUE, such as sex=female.", param, ctx)
-        return column, wanted
+        equal, compared = re.match("(.*?[^<>])=(.*)", str(value), re.S), re.match("([^<>]+)([<>].+)", str(value), re.S)
+        if equal:
+            return equal[1], equal[2]
+        if compared:
+            return compared[1].strip(), compared[2]
+        return self.fail("write it as COLUMN=VALUE or COLUMN>=VALUE, such as sex=female or 'age>=40'.", param, ctx)
 
 
 @click.command()
@@ -46,7 +49,13 @@ class Where(click.ParamType):
     "--datasets", type=click.IntRange(1, 10_000), help="Write this many tables, numbered, each of its own draw."
 )
 @click.option("--seed", type=int, help="The same rows every time. This is safe: sampling spends no privacy.")
-@click.option("--where", metavar="COLUMN=VALUE", type=Where(), multiple=True, help="Only rows with this value.")
+@click.option(
+    "--where",
+    metavar="COLUMN=VALUE",
+    type=Where(),
+    multiple=True,
+    help="Only rows with this value; of numbers and times also 'COLUMN>=VALUE'; empty is missing.",
+)
 @click.option("--model", metavar="FILE", help="The file of a twin's own model; it must be the one that was fitted.")
 @click.option("--trust-model", is_flag=True, help="Run the model code inside the twin. Only for a twin that you trust.")
 @force_option
@@ -72,32 +81,37 @@ def sample(
     model's posterior.
     """
     targets = _targets(output, format, datasets)
-    if any(target.endswith(".twin") for target in targets):
-        raise Failure("A table is not written over a twin. Name the table with -o, such as synthetic.csv.")
-    if targets == ["-"]:
-        if as_json:
-            raise click.UsageError("The rows go to stdout, and so would the JSON. Give the table a name with -o.")
-    else:
-        require_free(targets, force=force)
+    if targets == ["-"] and as_json:
+        raise click.UsageError("The rows go to stdout, and so would the JSON. Give the table a name with -o.")
     source = twin or newest_twin(quiet=quiet)
 
     from twinify_lite.table import write_table
+    from twinify_lite.table.formats import target_format
     from twinify_lite.twin import load
 
     loaded = load(source, model=model, trust_model=trust_model)
+    _require_targets(targets, force=force)
     if not loaded.is_private:
         warn_not_private(loaded.statement.get("why_not"))
     if len(targets) > loaded.fitted.datasets:
         raise Failure(f"{source} has {loaded.fitted.datasets} draws, one a dataset. Ask for fewer with --datasets.")
     number = rows or loaded.rows
     for dataset, target in enumerate(targets):
-        batches = loaded.batches(number, seed=seed, dataset=dataset, where=dict(where) or None)
+        is_text = target_format("stdout" if target == "-" else target, format)[0] in ("csv", "tsv")
+        how = {"seed": seed, "dataset": dataset, "where": _together(where) or None, "dictionaries": is_text}
+        batches = loaded.batches(number, **how)
         write_table(batches, target, format=format)
     if as_json:
         show_json({"twin": source, "files": targets, "rows": number, "private": loaded.is_private})
     elif targets != ["-"] and not quiet:
         each = " each" if len(targets) > 1 else ""
         note(f"{number} synthetic rows{each} from {source}: {', '.join(targets)}")
+
+
+def _together(where: tuple[tuple[str, str], ...]) -> dict[str, str | list[str]]:
+    """The values that each column must have; a list if they are several."""
+    values = {column: [value for name, value in where if name == column] for column, _ in where}
+    return {column: found if len(found) > 1 else found[0] for column, found in values.items()}
 
 
 def _targets(output: str | None, format: str | None, datasets: int | None) -> list[str]:
@@ -111,6 +125,13 @@ def _targets(output: str | None, format: str | None, datasets: int | None) -> li
     stem, extension = os.path.splitext(name.removesuffix(".gz"))
     width = len(str(datasets))
     return [f"{stem}-{number:0{width}d}{extension}{packed}" for number in range(1, datasets + 1)]
+
+
+def _require_targets(targets: list[str], *, force: bool) -> None:
+    if any(target.endswith(".twin") for target in targets):
+        raise Failure("A table is not written over a twin. Name the table with -o, such as synthetic.csv.")
+    if targets != ["-"]:
+        require_free(targets, force=force)
 
 
 def newest_twin(*, quiet: bool = False) -> str:
