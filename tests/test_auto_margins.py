@@ -53,6 +53,13 @@ def test_combining_is_better_than_the_best_of_its_sources():
     assert np.mean(np.square(both)) < 0.75 * min(np.mean(np.square(alone)), np.mean(np.square(pair)))
 
 
+def test_a_faint_level_is_empty_unless_it_is_a_single_value():
+    counts = [exact([9000, 900, 30, 5], 400.0)]
+    alone = np.array([True, True, True, False])
+    assert (combine(counts, {}).shares[0] < 1e-6).tolist() == [False, False, True, True]
+    assert (combine(counts, {}, [alone]).shares[0] < 1e-6).tolist() == [False, False, False, True]
+
+
 @given(st.integers(1, 12), st.floats(0.1, 1e4), st.integers(0, 10**6))
 def test_shares_are_a_distribution_without_impossible_levels_whatever_the_noise(size, noise, seed):
     rng = np.random.default_rng(seed)

@@ -68,6 +68,12 @@ def test_zero_belongs_to_a_range_beside_it_and_to_no_other_side():
     assert ranges.hull(grid, counts(grid, [0] * 900), 10, clear=5.0) is None
 
 
+def test_whole_numbers_above_zero_begin_at_one():
+    grid = ranges.magnitudes(INTEGER)
+    assert ranges.hull(grid, counts(grid, [1] * 500 + [2] * 500 + [12] * 500), 10, clear=5.0) == (1.0, 20.0)
+    assert ranges.hull(grid, counts(grid, [-1] * 500 + [-7] * 500), 10, clear=5.0) == (-10.0, -1.0)
+
+
 def test_a_narrow_range_far_from_zero_is_looked_at_twice():
     years = np.random.default_rng(0).integers(1940, 2021, 5000)
     grid = ranges.magnitudes(INTEGER)

@@ -99,7 +99,16 @@ class Auto:
         for number, one in enumerate(levels):
             columns[number] = one.of_code.astype(np.min_scalar_type(one.size))[columns[number]]
         single = [_by_level(one, count) for one, count in zip(levels, counts, strict=True)]
-        pairs = self._pairs(settings, schema, receipts, columns, levels, combine(single, {}), progress, kept)
+        pairs = self._pairs(
+            settings,
+            schema,
+            receipts,
+            columns,
+            levels,
+            combine(single, {}, [one.alone for one in levels]),
+            progress,
+            kept,
+        )
         del columns, rows
         return _fitted(settings, schema, levels, single, pairs, progress)
 
@@ -203,9 +212,10 @@ def _fitted(
     from twinify_lite.auto.chain import fit_chain
     from twinify_lite.auto.functions import find_functions, pool
 
-    functions = find_functions(pairs, combine(single, pairs))
+    alone = [one.alone for one in levels]
+    functions = find_functions(pairs, combine(single, pairs, alone))
     single, pairs = pool(functions, single, pairs)
-    margins = combine(single, pairs)
+    margins = combine(single, pairs, alone)
     links = fit_chain(
         margins,
         pairs,

@@ -17,8 +17,9 @@ from twinify_lite.auto.tables import Noisy
 _LEAK = 2.0
 # That says something only if so much noise is a small part of what the column's most frequent level leaves open.
 _TELLS = 0.25
-# A row is clear about its cell at this chance. One that is not has more likely a level that no clear row has.
-_CLEAR, _TAKEN = 0.9, 0.05
+# A row is clear about its cell at this chance. One that is not has more likely a level that no clear row has, so many
+# times if the column has fewer levels than its parent, and if it has as many.
+_CLEAR, _FEWER, _AS_MANY = 0.9, 20.0, 200.0
 # No chance is quite zero, so that its logarithm is a number.
 _NEVER = 1e-12
 
@@ -63,7 +64,8 @@ def function_of(table: np.ndarray, noise: float, rows: np.ndarray, columns: np.n
     clear = chances.max(axis=1) > _CLEAR
     taken = np.isin(np.arange(len(columns)), chances[clear].argmax(axis=1))
     if not taken.all():
-        chances[~clear] = _over_rows(chances[~clear] * np.where(taken, _TAKEN, 1.0))
+        likelier = _FEWER if table.shape[1] < table.shape[0] else _AS_MANY
+        chances[~clear] = _over_rows(chances[~clear] * np.where(taken, 1.0, likelier))
     return Function(np.maximum(chances, _NEVER), float(leak))
 
 

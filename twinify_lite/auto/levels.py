@@ -38,6 +38,11 @@ class Levels:
         """How many levels there are."""
         return len(self.line)
 
+    @property
+    def alone(self) -> np.ndarray:
+        """Of each level, whether it is a single code."""
+        return np.bincount(self.of_code, minlength=self.size) == 1
+
 
 def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> Levels:
     """Merge codes, by their noisy `counts`: neighbours on the line, and rare ones elsewhere."""

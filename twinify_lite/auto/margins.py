@@ -14,8 +14,9 @@ from twinify_lite.auto.tables import Noisy
 
 Pair = tuple[int, int]
 
-# A level is empty if its count is below so many standard deviations, and all such levels hold few of the rows.
-_FAINT, _FEW = 2.0, 0.02
+# A level is empty if its count is below so many standard deviations, fewer if it is a single value that somebody may
+# have; and all such levels hold few of the rows.
+_FAINT, _FAINT_ALONE, _FEW = 2.0, 1.0, 0.02
 # The share of an empty level: not zero, so that its logarithm is a number.
 _NEVER = 1e-7
 
@@ -28,13 +29,23 @@ class Margins:
     shares: tuple[np.ndarray, ...]
 
 
-def combine(single: Sequence[tuple[np.ndarray, np.ndarray]], pairs: Mapping[Pair, Noisy]) -> Margins:
-    """Weigh each column's own counts (with their variances) and the margins of its pairs by how sure they are."""
+def combine(
+    single: Sequence[tuple[np.ndarray, np.ndarray]],
+    pairs: Mapping[Pair, Noisy],
+    alone: Sequence[np.ndarray] | None = None,
+) -> Margins:
+    """Weigh each column's own counts (with their variances) and the margins of its pairs by how sure they are.
+
+    `alone` says of every column's levels whether they are single values; by default none is.
+    """
     estimates = [_estimate(column, *single[column], pairs) for column in range(len(single))]
     totals = np.array([counts.sum() for counts, _ in estimates])
     precision = np.array([1 / variance.sum() for _, variance in estimates])
     rows = max(1.0, float((totals * precision).sum() / precision.sum()))
-    return Margins(rows, tuple(_shares(counts, variance, rows) for counts, variance in estimates))
+    alone = alone or [np.zeros(len(counts), bool) for counts, _ in single]
+    enough = [np.where(one, _FAINT_ALONE, _FAINT) for one in alone]
+    shares = (_shares(*estimate, faint, rows) for estimate, faint in zip(estimates, enough, strict=True))
+    return Margins(rows, tuple(shares))
 
 
 def _estimate(
@@ -49,16 +60,16 @@ def _estimate(
     return weighted / weight, 1 / weight
 
 
-def _shares(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
+def _shares(counts: np.ndarray, variance: np.ndarray, faint: np.ndarray, rows: float) -> np.ndarray:
     """The nearest distribution, by variance-weighted least squares, of the levels that are not empty."""
-    kept = ~_empty(counts, variance, rows)
+    kept = ~_empty(counts, variance, faint, rows)
     shares = np.zeros(len(counts))
     shares[kept] = _onto_simplex(counts[kept], variance[kept], rows)
     shares = np.maximum(shares / shares.sum(), _NEVER)
     return shares / shares.sum()
 
 
-def _empty(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
+def _empty(counts: np.ndarray, variance: np.ndarray, faint: np.ndarray, rows: float) -> np.ndarray:
     """Levels whose counts are no more than noise, the faintest first, as long as they are few rows together.
 
     Noise that is cut off at zero would put rows where nobody is: at the far end of a range, in a level never used.
@@ -67,7 +78,7 @@ def _empty(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
     order = np.argsort(faintness)
     together = np.cumsum(np.maximum(counts[order], 0))
     empty = np.zeros(len(counts), bool)
-    empty[order] = (faintness[order] < _FAINT) & (together <= _FEW * rows)
+    empty[order] = (faintness < faint)[order] & (together <= _FEW * rows)
     empty[order[-1]] = False
     return empty
 

@@ -87,7 +87,10 @@ def hull(grid: Grid, noisy: np.ndarray, noise: float, *, clear: float) -> tuple[
     below, above = scores[: grid.zero + 1][::-1], scores[grid.zero :]  # outwards, zero's own bin first
     left, right = (_filled(side, clear, beyond=1) for side in (below, above))
     left, right = left or _mirrored(below, right), right or _mirrored(above, left)
-    ends = [-grid.edges[grid.zero + place] for place in left or ()] + [grid.edges[grid.zero + p] for p in right or ()]
+    outwards = grid.edges[grid.zero :].copy()
+    if outwards[2] == 1:  # whole numbers: what lies above 0 and not above 1 is 1
+        outwards[1] = 1
+    ends = [-outwards[place] for place in left or ()] + [outwards[place] for place in right or ()]
     return (float(min(ends)) + 0.0, float(max(ends)) + 0.0) if ends else None
 
 
