@@ -51,9 +51,47 @@ def test_a_model_is_tried_on_made_up_rows(here):
     ended = twin("check", "m.py", "data.csv", "--schema", "s.toml")
     assert ended.exit_code == 0, ended.output
     assert "fits the table" in ended.stdout
-    assert "Next: twin fit data.csv --epsilon E --model m.py" in ended.stderr
+    assert "Next: twin fit data.csv --epsilon E --model m.py --schema s.toml\n" in ended.stderr
     shown = json.loads(twin("check", "m.py", "data.csv", "--schema", "s.toml", "--json").stdout)
-    assert set(shown["columns"]) == {"age", "sex"}
+    assert shown["columns"]["sex"] == {"distribution": "Bernoulli", "value": "code of its level"}
+    assert shown["columns"]["age"]["value"] == "place in [-1, 1], and age:state"
+    assert shown["latents"] == {"scale": []}
+
+
+def test_the_next_command_has_the_flags_that_were_given(here):
+    (here / "m.py").write_text(MODEL.format(sex='numpyro.sample("sex", dist.Categorical(jnp.ones(4) / 4))'))
+    (here / "m.py").write_text("import jax.numpy as jnp\n" + (here / "m.py").read_text())
+    flags = ["--set", "a=1", "--set", "b=two words", "--separator", ",", "--decimal", "."]
+    ended = twin("check", "m.py", "data.csv", *flags)
+    wanted = "--model m.py --set a=1 --set 'b=two words' --separator , --decimal .\n"
+    assert ended.stderr.endswith(wanted), ended.output
+
+
+def test_a_sound_model_takes_one_screen_however_wide_the_table(here):
+    names = [f"column{number}" for number in range(60)]
+    (here / "wide.csv").write_text(",".join(names) + "\n" + ",".join("12345"[n % 5] for n in range(60)) + "\n")
+    for template in ("auto", "independent"):
+        ended = CliRunner().invoke(main, ["check", template, "wide.csv"])
+        assert ended.exit_code == 0, ended.output
+        lines = (ended.stdout + ended.stderr).splitlines()
+        assert len(lines) <= 24
+        assert max(map(len, lines)) <= 100
+    assert "and 45 columns more" in ended.stdout
+
+
+def test_mistakes_take_one_screen_however_wide_the_table(here):
+    names = [f"column{number}" for number in range(60)]
+    (here / "wide.csv").write_text(",".join(names) + "\n" + ",".join("1" * 60) + "\n")
+    (here / "m.py").write_text("def model(rows):\n    pass\n")
+    ended = twin("check", "m.py", "wide.csv")
+    assert ended.exit_code == 1
+    assert "Columns 'column0', 'column1', 'column2' and 57 more are not observed." in ended.stderr
+    assert len(ended.stderr) < 600
+    normals = "for name in rows.columns: numpyro.sample(name, dist.Normal(0, 1).expand([2]).to_event(1))"
+    (here / "m.py").write_text(MODEL.format(sex=normals).replace('numpyro.sample("age", dist.Normal(0, scale))', ""))
+    ended = twin("check", "m.py", "wide.csv")
+    assert "and 55 more problems" in ended.stderr
+    assert len(ended.stderr.splitlines()) < 10
 
 
 def test_every_mistake_of_a_model_is_told(here):

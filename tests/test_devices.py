@@ -8,6 +8,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 import pytest
 from fits import logistic, mean_field
@@ -17,6 +18,8 @@ from numpyro.infer import Trace_ELBO
 from numpyro.optim import Adam
 
 import twinify_lite as tw
+from twinify_lite.auto import drawing, softmax
+from twinify_lite.auto.chain import Link
 from twinify_lite.dpsvi import step
 from twinify_lite.rng import key_from_words
 
@@ -66,9 +69,48 @@ def test_training_lowers_for_cuda():
         start = step.DPSVIState(optim_state, jax.random.key(0), jnp.int32(0), jnp.float32(1.0), owner=0)
         return step.run_groups(svi._training, sampler, 1, secrets, start, (xs, ys), jnp.int32(10)).optim_state
 
-    exported = export.export(jax.jit(train), platforms=["cuda"])(state.optim_state, words, xs, ys)
+    lowers_for_cuda(train, state.optim_state, words, xs, ys)
+
+
+def chain_of(sizes):
+    """A chain whose last column has effects too far apart for weights: its logits are added."""
+    links = []
+    for column, size in enumerate(sizes):
+        effects = tuple(np.zeros((sizes[parent], size)) for parent in range(column))
+        bias = np.linspace(0, 200 if column == len(sizes) - 1 else 1, size)
+        links.append(Link(column, tuple(range(column)), bias, effects, effects, np.full(size, 1 / size)))
+    return links
+
+
+def test_drawing_rows_lowers_for_cuda(monkeypatch):
+    """All three ways to look a level up, with few levels and with many."""
+    monkeypatch.setattr(drawing, "_CELLS", 2000)
+    runs = drawing._runs(chain_of((3, 4, drawing._FEW + 1, 3, 5)))
+    assert {method for run in runs for method in run.methods} == {"sums", "weights", "logits"}
+
+    def draw(words):
+        return drawing._draw(runs, drawing._spread_out(jax.random.wrap_key_data(words), 5, 256))
+
+    levels = lowers_for_cuda(draw, jax.random.key_data(jax.random.key(0)))
+    assert [(column.shape, column.dtype) for column in levels] == [((256,), jnp.int32)] * 5
+
+
+def test_the_fit_of_a_link_lowers_for_cuda():
+    rows, features, size = 128, 64, 4
+    shapes = (rows, features), (size, size), (features, size), (features, 1), (size,)
+    problem = tuple(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes)
+    scales = jax.eval_shape(softmax._scales, *problem)
+    point = jax.ShapeDtypeStruct((features * size + size,), jnp.float32)
+    _, slope = lowers_for_cuda(softmax._value_and_slope, point, scales, problem)
+    assert slope.shape == point.shape
+
+
+def lowers_for_cuda(function, *arguments):
+    """What `function` gives there, as shapes."""
+    exported = export.export(jax.jit(function), platforms=["cuda"])(*arguments)
     assert exported.platforms == ("cuda",)
     assert len(exported.mlir_module_serialized) > 1000
+    return exported.out_avals
 
 
 def test_rows_sharded_over_four_devices_give_the_same_training():

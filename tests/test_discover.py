@@ -1,6 +1,7 @@
 """Discovery: what the schema leaves open is found, and every look is paid for."""
 
 import datetime
+import re
 
 import numpy as np
 import pandas as pd
@@ -229,6 +230,42 @@ def test_a_column_of_nothing_but_missing_cells_is_told_apart_from_free_text():
     frame = pd.DataFrame({"empty": pd.Series([None] * 40_000, dtype="string"), "c": ["a", "b"] * 20_000})
     discovery, _ = found(frame)
     assert any("missing cells" in note and "'empty'" in note for note in discovery.notes)
+
+
+def test_columns_without_found_missing_cells_are_named_as_rare_ones_are_lost():
+    rng = np.random.default_rng(0)
+    present = [rng.random(40_000) > share for share in (0.3, 0.0, 0.0)]
+    values = {f"c{number}": pd.Series(["a", "b"] * 20_000).where(here) for number, here in enumerate(present)}
+    discovery, _ = found(pd.DataFrame(values))
+    told = next(note for note in discovery.notes if note.startswith("Never missing"))
+    assert "(2): 'c1', 'c2'." in told
+    assert "`nullable = true`" in told
+    discovery, _ = found(pd.DataFrame(values).drop(columns="c0"))
+    assert any(
+        note.startswith("Never missing (all 2 columns that do not declare `nullable`).") for note in discovery.notes
+    )
+    discovery, _ = found(pd.DataFrame({"c1": values["c1"]}), Column(name="c1", kind="category", nullable=False))
+    assert not any("Never missing" in note for note in discovery.notes)
+
+
+def test_declared_numbers_without_decimals_are_named_and_their_decimals_are_not_guessed():
+    frame = pd.DataFrame({"x": [1.25, 2.5] * 50, "y": [1.5, 2.5] * 50, "z": [1, 2] * 50})
+    bounds = {"min": 0, "max": 9, "nullable": False}
+    columns = [
+        Column(name="x", kind="number", **bounds),
+        Column(name="y", kind="number", decimals=1, **bounds),
+        Column(name="z", kind="number", dtype="int64", **bounds),
+    ]
+    discovery, ledger = found(frame, *columns)
+    assert discovery.schema["x"].decimals is None
+    assert discovery.notes == ("With all their digits (1): 'x'. Declare `decimals` to have these numbers rounded.",)
+    assert not any("guessed" in public for public in ledger.statement().public)
+
+
+def test_notes_begin_with_the_columns_that_they_are_about(hospital_twin):
+    told = [note for note in hospital_twin[0].notes if note.startswith("Left out")]
+    assert told
+    assert all(re.match(r"Left out \(\d+\): '", note) for note in told)
 
 
 def test_a_constraint_that_does_not_fit_what_was_found_is_named():

@@ -137,9 +137,29 @@ def test_check_finds_a_sound_model_sound_and_says_what_it_saw(tmp_path):
     report = check(tmp_path, in_model(AGE))
     assert report.is_sound
     assert report.require() is report
-    assert "my_model.py fits the table." in str(report)
-    assert "its place in [-1, 1] of the range" in str(report)
+    assert str(report).splitlines() == [
+        "my_model.py fits the table: 1 column, 1 latent or parameter with 1 number.",
+        "column  distribution  value at its site",
+        "age     Normal        place in [-1, 1]",
+    ]
     assert report.latents == {"mean": ()}
+
+
+NAMES = [
+    (number("c"), "dist.Normal(mean, 1).expand([rows.batch])", "Normal"),
+    (number("c"), "bounded(mean, 1.0)", "truncated Normal"),
+    (number("c"), "hurdle(dist.LogNormal(mean, 1.0), 0.5)", "Hurdle"),
+    (integer("c", nullable=True), "zero_inflated(dist.Poisson(2.0), 0.5)", "ZeroInflated"),
+    (boolean("c"), "dist.Bernoulli(logits=mean)", "Bernoulli"),
+    (number("c"), "Blend(jnp.zeros(2), dist.Normal(jnp.zeros(2), 1.0))", "mixture of Normal"),
+]
+
+
+@pytest.mark.parametrize(("column", "distribution", "name"), NAMES, ids=[case[1] for case in NAMES])
+def test_a_report_calls_distributions_what_users_call_them(tmp_path, column, distribution, name):
+    header = HEADER + "from twinify_lite.models.likelihoods import Blend, bounded, hurdle, zero_inflated\n"
+    report = check(tmp_path, in_model(f'numpyro.sample("c", {distribution})'), schema_of(column), header=header)
+    assert report.require().columns["c"].distribution == name
 
 
 FITS = [

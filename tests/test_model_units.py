@@ -86,6 +86,15 @@ def test_everything_open_can_be_made_up():
     assert made.is_complete
 
 
+def test_a_constraint_on_a_level_that_is_yet_to_be_found_does_not_stop_a_model():
+    schema = Schema.from_toml(
+        "constraints = [\"if age < 15 then smoker == 'too young'\"]\n"
+        '[columns.age]\nkind = "integer"\n[columns.smoker]\nkind = "category"\n'
+    )
+    assert made_up_schema(schema).is_complete
+    assert check_model("independent", schema).is_sound
+
+
 # -- helpers ----------------------------------------------------------------------------------------------------------
 
 

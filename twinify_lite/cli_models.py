@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from twinify_lite.cli_base import json_option, look_options, note, settings_option, show, show_json
 
@@ -60,7 +63,27 @@ def check(
     declared = None if schema is None else Schema.load(schema)
     report = models.check_model(model, fill(declared, read_table(data, **look)), options=dict(settings)).require()
     if as_json:
-        show_json({"model": model, "columns": dict(report.columns), "latents": dict(report.latents)})
+        columns = {name: site._asdict() for name, site in report.columns.items()}
+        show_json({"model": model, "columns": columns, "latents": dict(report.latents)})
     else:
         show(str(report))
-        note(f"Next: twin fit {data} --epsilon E --model {model}")
+        names = f"{shlex.quote(data)} --epsilon E --model {shlex.quote(model)}"
+        note(" ".join([f"Next: twin fit {names}", *_flags()]))
+
+
+def _flags() -> list[str]:
+    """The options that this command was given, as they are given to another."""
+    context = click.get_current_context()
+    given = [
+        (param, context.params[param.name])
+        for param in context.command.params
+        if isinstance(param, click.Option) and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    ]
+    return [f"{param.opts[0]} {shlex.quote(text)}" for param, value in given for text in _texts(value)]
+
+
+def _texts(value: Any) -> list[str]:
+    """The value of an option in the words of the command line; several of a setting."""
+    if not isinstance(value, tuple):
+        return [str(value)]
+    return [f"{name}={one if isinstance(one, str) else json.dumps(one)}" for name, one in value]

@@ -122,31 +122,39 @@ def _logistic(value: np.ndarray) -> np.ndarray:
 
 # -- what to look at ---------------------------------------------------------------------------------------------------
 
-_QUESTIONS: dict[str, Callable[[pd.DataFrame], float]] = {
-    "mean age": lambda t: t["age"].mean(),
-    "mean age on the children's ward": lambda t: t["age"][t["ward"] == "children"].mean(),
-    "share of women in maternity": lambda t: (t["sex"][t["ward"] == "maternity"] == "female").mean(),
-    "mean nights, heart": lambda t: t["nights"][t["ward"] == "heart"].mean(),
-    "mean nights, mind": lambda t: t["nights"][t["ward"] == "mind"].mean(),
-    "sodium not measured, children": lambda t: t["sodium"][t["ward"] == "children"].isna().mean(),
-    "sodium not measured, heart": lambda t: t["sodium"][t["ward"] == "heart"].isna().mean(),
-    "blood pressures that end in 0": lambda t: (t["systolic"] % 10 == 0).mean(),
-    "costs that are 0": lambda t: (t["cost"] == 0).mean(),
-    "median of the other costs": lambda t: t["cost"][t["cost"] > 0].median(),
-    "readmitted, smokers": lambda t: (t["readmitted"][t["smoker"] == "yes"] == "yes").mean(),
-    "readmitted, others": lambda t: (t["readmitted"][t["smoker"] == "no"] == "yes").mean(),
-    "children who smoke": lambda t: (t["smoker"][t["age"] < 15] != "not applicable").sum(),
-    "admitted before referred": lambda t: (t["admitted"].astype(str) < t["referred"].astype(str)).sum(),
+#: Whom a question is about, and its answer for them.
+_QUESTIONS: dict[str, tuple[Callable[[pd.DataFrame], pd.Series], Callable[[pd.DataFrame], float]]] = {
+    "mean age": (lambda t: t["age"].notna(), lambda t: t["age"].mean()),
+    "mean age on the children's ward": (lambda t: t["ward"] == "children", lambda t: t["age"].mean()),
+    "share of women in maternity": (lambda t: t["ward"] == "maternity", lambda t: (t["sex"] == "female").mean()),
+    "mean nights, heart": (lambda t: t["ward"] == "heart", lambda t: t["nights"].mean()),
+    "mean nights, mind": (lambda t: t["ward"] == "mind", lambda t: t["nights"].mean()),
+    "sodium not measured, children": (lambda t: t["ward"] == "children", lambda t: t["sodium"].isna().mean()),
+    "sodium not measured, heart": (lambda t: t["ward"] == "heart", lambda t: t["sodium"].isna().mean()),
+    "blood pressures that end in 0": (lambda t: t["systolic"].notna(), lambda t: (t["systolic"] % 10 == 0).mean()),
+    "costs that are 0": (lambda t: t["cost"].notna(), lambda t: (t["cost"] == 0).mean()),
+    "median of the other costs": (lambda t: t["cost"] > 0, lambda t: t["cost"].median()),
+    "readmitted, smokers": (lambda t: t["smoker"] == "yes", lambda t: (t["readmitted"] == "yes").mean()),
+    "readmitted, others": (lambda t: t["smoker"] == "no", lambda t: (t["readmitted"] == "yes").mean()),
+    "children who smoke": (lambda t: t["age"] < 15, lambda t: (t["smoker"] != "not applicable").sum()),
+    "admitted before referred": (
+        lambda t: t["admitted"].notna(),
+        lambda t: (t["admitted"].astype(str) < t["referred"].astype(str)).sum(),
+    ),
 }
+_EXPECT = (
+    "The fewer rows a figure is of, the more noise hides of it: then the twin draws the group towards all the others."
+)
 
 
 def compare(people: pd.DataFrame, twin: pd.DataFrame) -> str:
     """A few figures of two tables side by side, as text. Only for people who do not exist."""
-    return "\n".join(_lines(people, twin))
+    return "\n".join([*_lines(people, twin), _EXPECT])
 
 
 def _lines(people: pd.DataFrame, twin: pd.DataFrame) -> Iterator[str]:
     width = max(map(len, _QUESTIONS))
-    yield f"{'':<{width}} {'made up':>10} {'twin':>10}"
-    for question, answer in _QUESTIONS.items():
-        yield f"{question:<{width}} {answer(people):>10.4g} {answer(twin):>10.4g}"
+    yield f"{'':<{width}} {'of rows':>10} {'made up':>10} {'twin':>10}"
+    for question, (about, answer) in _QUESTIONS.items():
+        real, drawn = people[about(people)], twin[about(twin)]
+        yield f"{question:<{width}} {len(real):>10} {answer(real):>10.4g} {answer(drawn):>10.4g}"

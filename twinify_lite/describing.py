@@ -34,16 +34,17 @@ def line(twin: Twin) -> str:
 
 
 def describe(twin: Twin) -> str:
-    """A page: privacy, model and columns, aligned."""
+    """A page: privacy, model and columns, aligned, what the user should know, and what the guarantee rests on."""
     facts = _facts(twin)
     width = max(map(len, facts))
     lines = [f"{name:<{width}}  {value}" for name, value in facts.items()]
     rows = [(column.name, column.kind, _range(column)) for column in twin.schema.columns]
     wide = max(len(name) for name, _, _ in rows)
-    lines += ["", *(f"{name:<{wide}}  {kind:<10}  {what}".rstrip() for name, kind, what in rows), ""]
+    lines += ["", *(f"{name:<{wide}}  {kind:<10}  {what}".rstrip() for name, kind, what in rows)]
+    lines += ["", *twin.notes] if twin.notes else []
     public = twin.statement.get("public", [])
-    lines += ["Public: " + "; ".join(public) + "."] if public else []
-    return "\n".join([*lines, *twin.notes])
+    lines += ["", "Public: " + "; ".join(public) + "."] if public else []
+    return "\n".join(lines)
 
 
 def html(twin: Twin) -> str:
@@ -84,5 +85,8 @@ def _range(column: Column) -> str:
     if column.is_ranged:
         return f"{column.min} to {column.max}{missing}"
     if column.is_levelled:
-        return f"{len(column.levels)} levels{missing}"
+        other = "" if column.other is None else f" and {column.other!r}"
+        return f"{len(column.levels)} level{'s' * (len(column.levels) != 1)}{other}{missing}"
+    if column.kind == "identifier":
+        return "left out" if column.sample == "omit" else "made up anew"
     return ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from twinify_lite.cells import decimals_of
 from twinify_lite.discover.bounds import bounds
 from twinify_lite.discover.findings import Look
-from twinify_lite.schema import Column
+from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.constraints import Constraint
 
 #: The level of all values that are too rare to be found.
@@ -22,21 +23,53 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     others = [column.name for look, column in pairs if column.other == OTHER != look.column.other]
     narrow = [look.column.name for look, column in pairs if column.is_ranged and bounds(look).is_narrow]
     said = [
-        (empty, "Left out, because nothing but missing cells was found in them; declare `levels`, or `min` and `max`"),
+        ("Left out", empty, "Nothing but missing cells was found in them: declare `levels`, or `min` and `max`."),
         (
+            "Left out",
             unfound,
-            "Left out, because no value or range in them is frequent enough to be found with this budget and number of "
-            "rows. Declare `levels`, or `min` and `max`, or a date's `format`; where every row has a value of its own, "
-            '`kind = "identifier"`, with `sample = "surrogate"` to have values made up; or raise epsilon',
+            "No value or range in them is frequent enough to be found with this budget and number of rows. Declare "
+            "`levels`, or `min` and `max`, or a date's `format`; where every row has a value of its own, "
+            '`kind = "identifier"`, with `sample = "surrogate"` to have values made up; or raise epsilon.',
         ),
-        (narrow, "Only one number was frequent enough to be found in them; declare `min` and `max` to keep the others"),
-        (others, f"With a level {OTHER!r} for values too rare to be found; declare `levels` to keep them"),
+        ("Only one number found", narrow, "Declare `min` and `max` to keep the others."),
+        (
+            f"With a level {OTHER!r}",
+            others,
+            "For values too rare to be found: declare `levels` to keep them.",
+        ),
     ]
-    listed = [f"{reason} ({len(names)}): {_names(names)}." for names, reason in said if names]
+    listed = [f"{head} ({len(names)}): {_names(names)}. {rest}" for head, names, rest in said if names]
+    listed += _never_missing(pairs)
     ignored = [f"Ignored, because it does not fit what was found: {constraint}." for constraint in dropped]
     if len(lost) == len(columns) and columns:
         listed.insert(0, "No open column could be discovered. The table is small for this epsilon.")
     return [*listed, *ignored]
+
+
+def unrounded(schema: Schema) -> list[str]:
+    """Numbers that the schema gives a range and no decimals, which are not guessed: what is declared stays as it is."""
+    names = [
+        column.name
+        for column in schema.modelled
+        if column.kind == "number" and (column.min, column.max) != (None, None) and decimals_of(column) is None
+    ]
+    if not names:
+        return []
+    return [f"With all their digits ({len(names)}): {_names(names)}. Declare `decimals` to have these numbers rounded."]
+
+
+def _never_missing(pairs: Sequence[tuple[Look, Column]]) -> list[str]:
+    """The columns in which missing cells were looked for and not found."""
+    open_columns = [column for look, column in pairs if look.column.nullable is None and column.is_modelled]
+    names = [column.name for column in open_columns if not column.nullable]
+    if not names:
+        return []
+    some = f"({len(names)}): {_names(names)}."
+    whose = f"(all {len(names)} columns that do not declare `nullable`)."
+    return [
+        f"Never missing {whose if 1 < len(names) == len(open_columns) else some} No missing cells were found in them, "
+        "and if there are a few, they are lost. Declare `nullable = true` to keep them."
+    ]
 
 
 def _names(names: Iterable[str]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from numpyro import handlers
 from twinify_lite.dpsvi import rows as row_checks
 from twinify_lite.errors import ModelError
 from twinify_lite.models.guessing import made_up_schema
+from twinify_lite.models.likelihoods import Blend
 from twinify_lite.models.processing import processing_problems
 from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays
 from twinify_lite.models.resolving import find_source
@@ -24,6 +26,15 @@ from twinify_lite.models.units import state_site
 from twinify_lite.schema import Schema
 
 _ROWS = 64
+# So many columns, and so many problems, are shown: a screen.
+_COLUMNS, _PROBLEMS = 15, 5
+
+
+class Site(NamedTuple):
+    """What a column is in a model: its distribution, and what the site sees of a cell."""
+
+    distribution: str
+    value: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +44,7 @@ class Report:
     model: str
     problems: tuple[str, ...] = ()
     latents: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, Site] = dataclasses.field(default_factory=dict)
 
     @property
     def is_sound(self) -> bool:
@@ -41,18 +52,36 @@ class Report:
         return not self.problems
 
     def require(self) -> Report:
-        """Itself, or one `ModelError` for all problems."""
+        """Itself, or one `ModelError` for its problems."""
         if self.problems:
-            raise ModelError("\n".join(self.problems))
+            raise ModelError(str(self))
         return self
 
     def __str__(self) -> str:
+        """A screen at most."""
         if self.problems:
-            return "\n".join(self.problems)
-        width = max([len(name) for name in (*self.columns, *self.latents)], default=0)
-        columns = [f"  {name:<{width}}  {what}" for name, what in self.columns.items()]
-        latents = [f"  {name:<{width}}  {_shape(shape)}" for name, shape in self.latents.items()]
-        return "\n".join([f"{self.model} fits the table.", "Columns:", *columns, "Latents and parameters:", *latents])
+            more = len(self.problems) - _PROBLEMS
+            return "\n".join([*self.problems[:_PROBLEMS], *[f"... and {more} more problems."] * (more > 0)])
+        if not self.columns:
+            return f"{self.model} fits any table."
+        return "\n".join([f"{self.model} fits the table: {self._counts()}.", *self._table()])
+
+    def _counts(self) -> str:
+        columns, latents = len(self.columns), len(self.latents)
+        numbers = sum(math.prod(shape) for shape in self.latents.values())
+        return (
+            f"{columns} column{'s' * (columns != 1)}, {latents} latent{'s' * (latents != 1)} or "
+            f"parameter{'s' * (latents != 1)} with {numbers} number{'s' * (numbers != 1)}"
+        )
+
+    def _table(self) -> Iterator[str]:
+        shown = [(name, *site) for name, site in list(self.columns.items())[:_COLUMNS]]
+        lines = [("column", "distribution", "value at its site"), *shown]
+        widths = [max(len(line[place]) for line in lines) for place in range(2)]
+        for name, distribution, value in lines:
+            yield f"{name:<{widths[0]}}  {distribution:<{widths[1]}}  {value}"
+        if len(self.columns) > _COLUMNS:
+            yield f"... and {len(self.columns) - _COLUMNS} columns more, which --json lists."
 
 
 def check_model(model: Any, schema: Schema, *, options: Mapping[str, Any] | None = None) -> Report:
@@ -159,19 +188,34 @@ def _latents(seen: Look, columns: frozenset[str]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _columns(seen: Look) -> dict[str, str]:
-    words = {
-        "place": "a real number: its place in [-1, 1] of the range",
-        "share": "a positive number: its share of max",
-        "interval": "a number on an interval: its place there",
-        "count": "a whole number as it stands",
-        "code": "the code of its level",
-    }
+_VALUES = {
+    "place": "place in [-1, 1]",
+    "share": "share of max",
+    "interval": "place in the interval",
+    "count": "whole number",
+    "code": "code of its level",
+}
+
+
+def _columns(seen: Look) -> dict[str, Site]:
     return {
-        name: words[unit.name] + (f", with a state ({unit.states})" if unit.states > 1 else "")
+        name: Site(
+            _distribution(seen.sites[name]["fn"]),
+            _VALUES[unit.name] + (f", and {state_site(name)}" if unit.states > 1 else ""),
+        )
         for name, unit in seen.program.units.items()
     }
 
 
-def _shape(shape: tuple[int, ...]) -> str:
-    return "a number" if not shape else " x ".join(map(str, shape))
+def _distribution(fn: Any) -> str:
+    """What users call a distribution, without what NumPyro or this package wrapped around it."""
+    if isinstance(fn, Blend):
+        return f"mixture of {_distribution(fn.component)}"
+    name = type(fn).__name__
+    if name in ("MaskedDistribution", "ExpandedDistribution", "Independent"):
+        return _distribution(fn.base_dist)
+    if "Truncated" in name:
+        return f"truncated {_distribution(fn.base_dist)}"
+    for ending in ("Distribution", "Logits", "Probs"):
+        name = name.removesuffix(ending)
+    return name

@@ -144,7 +144,10 @@ def choose_target(
             raise ModelError(f"The {option} {wanted!r} is a {rows.columns[wanted].kind}, and this model needs {what}.")
         return rows.pin(option, wanted)
     if not found:
-        raise ModelError(f"This model needs {what} as its {option}, and the table has none. Use another template.")
+        raise ModelError(
+            f"This model needs {what} as its {option}, and the schema declares none. Declare it (kind, and levels), or "
+            "use another template."
+        )
     return rows.pin(option, found[-1])
 
 

@@ -32,6 +32,8 @@ from twinify_lite.schema import Schema
 Sites = dict[str, dict[str, Any]]
 # How far apart the numbers of an array start, in unconstrained space; and rows to find the latents' scales by.
 _APART, _ROWS = 0.2, 128
+# So many columns are named in one sentence.
+_NAMED = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -250,11 +252,7 @@ def site_problems(schema: Schema, sites: Sites) -> list[str]:
     columns = {column.name for column in schema.modelled}
     states = {state_site(name) for name in columns}
     lacking = [name for name in schema if name in columns and name not in sites]
-    problems = [
-        f"Column {name!r} is not observed. Add `numpyro.sample({name!r}, ...)` under `with rows:`; or, if the twin "
-        f'shall not have it, set kind = "identifier" in the schema.'
-        for name in lacking
-    ]
+    problems = [_not_observed(lacking)] if lacking else []
     for name, site in sites.items():
         stranger = site["type"] == "sample" and site["is_observed"] and name not in columns | states
         if stranger and not _is_global(site):  # a public number observed outside the plate is part of the prior
@@ -262,6 +260,16 @@ def site_problems(schema: Schema, sites: Sites) -> list[str]:
                 f"Site {name!r} is observed and is no column of the table. Name it after a column and leave `obs=` out."
             )
     return problems
+
+
+def _not_observed(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:_NAMED]))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    which = f"Column {shown} is" if len(names) == 1 else f"Columns {shown}{more} are"
+    return (
+        f"{which} not observed. Add `numpyro.sample({names[0]!r}, ...)` under `with rows:`; or, if the twin shall not "
+        f'have {"it" if len(names) == 1 else "them"}, set kind = "identifier" in the schema.'
+    )
 
 
 def _is_global_latent(site: dict[str, Any]) -> bool:
