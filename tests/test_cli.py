@@ -79,7 +79,7 @@ def test_the_version_is_the_packages():
 
 def test_the_module_and_the_script_run_the_same_command():
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="twin")
-    assert script.load() is main
+    assert script.load() is run
     ended = process("--version")
     assert (ended.returncode, ended.stdout.decode().split()) == (0, ["twin,", "version", twinify_lite.__version__])
 
