@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from twinify_lite.auto import drawing
+from twinify_lite.auto import drawing, softmax
 from twinify_lite.auto.chain import _SMOOTH, Link, _draw, fit_chain, root
 from twinify_lite.auto.drawing import BATCH, _method, _spread_out, code_drawer, posterior_draw, sampler
 from twinify_lite.auto.margins import combine
@@ -167,6 +167,15 @@ def test_at_the_optimum_shares_are_kept_and_effects_are_the_misfit_over_the_pena
     assert design.T @ given / 3000 - wanted == pytest.approx(-penalty[:, None] * effects, abs=1e-3)
     logits = np.log(shares) + shift + design @ effects
     assert given == pytest.approx(np.exp(logits) / np.exp(logits).sum(1, keepdims=True), abs=1e-4)
+
+
+def test_shares_come_out_where_the_effects_are_not_settled(monkeypatch):
+    monkeypatch.setattr(softmax, "_ITERATIONS", 2)
+    design = np.eye(40)[RNG.integers(0, 40, 4096)]
+    shares = np.array([0.6, 0.3, 0.1])
+    given = RNG.dirichlet([0.5, 0.5, 0.5], 40)
+    _, _, fitted = fit_softmax(design, np.eye(3), design.T @ given[design.argmax(1)] / 4096, np.full(40, 1e-5), shares)
+    assert fitted.mean(0) == pytest.approx(shares, abs=1e-4)
 
 
 def test_progress_counts_columns():

@@ -29,12 +29,12 @@ def chained(*ties, columns=3, rows=500):
         parents = tuple(parent for parent, _ in found)
         links.append(Link(column, parents, np.log(halves), effects, tuple(np.zeros((2, 2)) for _ in found), halves))
     levels = tuple(Levels(np.arange(2), np.ones(2), np.full(2, -1)) for _ in range(columns))
-    return Chained(schema, levels, tuple(links), {"rows": rows, "bins": 16})
+    return Chained(schema, levels, tuple(links), {"rows": rows, "bins": 16, "measured_pairs": len(ties)})
 
 
 def test_strength_is_the_total_variation_that_a_tie_moves():
     fitted = chained((0, 1, 1.0), columns=3)
-    assert auto_notes.strength(fitted) == pytest.approx([np.tanh(0.5) / 2, np.tanh(0.5) / 2, 0.0])
+    assert auto_notes.strength(fitted) == pytest.approx([np.tanh(0.5), np.tanh(0.5), 0.0])
 
 
 def test_columns_that_nothing_ties_to_others_are_named():
@@ -73,7 +73,12 @@ def one_column(column, counts_by_value, bins=64):
     shares = np.bincount(levels.of_code, weights=counts, minlength=levels.size)
     shares = np.maximum(shares / shares.sum(), 1e-7)
     assert bins_of(working, bins) == bins or column.kind == "integer"
-    return Chained(schema, (levels,), (Link(0, (), np.log(shares), (), (), shares),), {"rows": 1000, "bins": bins})
+    return Chained(
+        schema,
+        (levels,),
+        (Link(0, (), np.log(shares), (), (), shares),),
+        {"rows": 1000, "bins": bins, "measured_pairs": 0},
+    )
 
 
 WIDE = Column(name="income", kind="number", min=1, max=1e7, nullable=False)

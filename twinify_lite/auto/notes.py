@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from twinify_lite.auto.fitted import Chained
     from twinify_lite.auto.levels import Levels
 
-# A column is nearly independent if no other one's level moves its distribution by more than this, in total variation.
-_WEAK = 0.05
+# A column is nearly independent if no other one's level moves its distribution by more than this part of what it could.
+_WEAK = 0.1
 # So much of a column's mass in so little of its range, or in a single bin of it, is coarse.
 _MASS, _NARROW = 0.95, 0.05
 
@@ -31,8 +31,8 @@ def notes(fitted: Chained) -> tuple[str, ...]:
 def _independent(fitted: Chained) -> Iterator[str]:
     """Where not all pairs could be measured: the columns that the chain ties to no other."""
     columns = [column.name for column in fitted.schema.modelled]
-    possible, measured = len(columns) * (len(columns) - 1) // 2, sum(len(link.parents) for link in fitted.links)
-    if measured == possible:
+    possible, measured = len(columns) * (len(columns) - 1) // 2, fitted.settings["measured_pairs"]
+    if measured >= possible:  # more were planned where columns were left out since
         return
     strengths = strength(fitted)
     alone = [name for name, found in zip(columns, strengths, strict=True) if found < _WEAK]
@@ -45,7 +45,7 @@ def _independent(fitted: Chained) -> Iterator[str]:
 
 
 def strength(fitted: Chained) -> np.ndarray:
-    """Of each column, how far its strongest tie moves the distribution of the column at either end."""
+    """Of each column, how far its strongest tie moves the distribution of the column at either end, at most 1."""
     shares = {link.column: link.shares for link in fitted.links}
     found = np.zeros(len(fitted.links))
     for link in fitted.links:
@@ -56,11 +56,15 @@ def strength(fitted: Chained) -> np.ndarray:
 
 
 def _moved(effects: np.ndarray, given: np.ndarray, shares: np.ndarray) -> float:
-    """The mean total variation between a column given its parent's level and the column by itself."""
+    """The mean total variation between a column given its parent's level and the column by itself.
+
+    It is divided by what it could be: two columns that are nearly always the same value cannot move each other much.
+    """
     logits = np.log(shares) + effects
     each = np.exp(logits - logits.max(axis=1, keepdims=True))
     each /= each.sum(axis=1, keepdims=True)
-    return float(given @ np.abs(each - given @ each).sum(axis=1) / 2)
+    moved = float(given @ np.abs(each - given @ each).sum(axis=1) / 2)
+    return moved / max(min(1 - given.max(), 1 - shares.max()), 1e-6)
 
 
 def _coarse(fitted: Chained) -> Iterator[str]:

@@ -11,6 +11,8 @@ from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
 _ITERATIONS = 40
+# Rounds that move the biases alone, so that the column's shares come out even where the effects are not quite settled.
+_ROUNDS = 20
 
 
 def fit_softmax(
@@ -46,8 +48,22 @@ def fit_softmax(
     options = {"maxiter": _ITERATIONS, "maxcor": 10, "ftol": 1e-10, "gtol": 1e-6}
     found = minimize(value, start, jac=True, method="L-BFGS-B", options=options).x
     effects, shift = _unpack(jnp.asarray(found, jnp.float32), scales, shape)
-    given = jax.nn.softmax(_logits(effects, shift, *problem), axis=1)
+    shift, given = _settled(effects, shift, problem)
     return tuple(np.asarray(x, np.float64) for x in (effects[:features, :levels], shift[:levels], given[:, :levels]))
+
+
+@jax.jit
+def _settled(effects: Array, shift: Array, problem: tuple[Array, ...]) -> tuple[Array, Array]:
+    """The shift with which the rows' mean distribution is the column's, and each row's distribution."""
+    shares = problem[-1]
+    logits = _logits(effects, shift, *problem)
+
+    def round_of(_: int, more: Array) -> Array:
+        given = jax.nn.softmax(logits + more, axis=1).mean(axis=0)
+        return more + jnp.where(shares > 0, jnp.log(shares / jnp.maximum(given, 1e-12)), 0.0)
+
+    more = jax.lax.fori_loop(0, _ROUNDS, round_of, jnp.zeros_like(shift))
+    return shift + more, jax.nn.softmax(logits + more, axis=1)
 
 
 def _scales(design: Array, own: Array, wanted: Array, penalty: Array, shares: Array) -> tuple[Array, Array]:
