@@ -60,7 +60,7 @@ def test_two_processes_cannot_continue_one_checkpoint_and_a_killed_one_frees_it(
             assert (folder / CHECKPOINT).read_bytes() == before
         running.kill()
     # Whoever is killed leaves its lock behind, which nobody holds any more.
-    assert names(folder) == ["data.csv", CHECKPOINT, f"{CHECKPOINT}.lock", "schema.toml"]
+    assert names(folder) == [f".{CHECKPOINT}.twin-lock", "data.csv", CHECKPOINT, "schema.toml"]
     assert twin(folder, "--resume").returncode == 0
     assert names(folder) == ["data.csv", "out.twin", "schema.toml"]
 
@@ -88,7 +88,7 @@ def test_another_name_of_the_file_has_the_same_lock(tmp_path):
 
 def test_a_lock_that_its_holder_took_away_meanwhile_is_asked_for_anew(tmp_path, monkeypatch):
     """Between opening the lock and holding it, the last holder may end, and a third one may come."""
-    flock, lock = locking.fcntl.flock, tmp_path / "checkpoint.lock"
+    flock, lock = locking.fcntl.flock, tmp_path / ".checkpoint.twin-lock"
     tries = []
 
     def late(number, how):
@@ -111,7 +111,7 @@ def test_a_file_system_without_locks_keeps_nobody_out(tmp_path, monkeypatch):
 
     monkeypatch.setattr(locking.fcntl, "flock", unsupported)
     with held(tmp_path / "checkpoint"), held(tmp_path / "checkpoint"):
-        assert names(tmp_path) == ["checkpoint.lock"]
+        assert names(tmp_path) == [".checkpoint.twin-lock"]
     assert names(tmp_path) == []
 
 
@@ -120,3 +120,18 @@ def test_what_is_no_place_for_a_checkpoint_is_refused(tmp_path, name):
     path = tmp_path / name if isinstance(name, str) and name else name
     with pytest.raises(TableError), held(path):
         pytest.fail("it was held")
+
+
+def test_a_file_of_the_user_beside_the_checkpoint_stays(tmp_path):
+    (tmp_path / "poetry.lock").write_text("mine")
+    with held(tmp_path / "poetry"):
+        pass
+    assert names(tmp_path) == ["poetry.lock"]
+    assert (tmp_path / "poetry.lock").read_text() == "mine"
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    os.symlink(tmp_path / "elsewhere", locking.beside(str(tmp_path / "checkpoint")))
+    with pytest.raises(TableError, match="No lock can be made beside"), held(tmp_path / "checkpoint"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()

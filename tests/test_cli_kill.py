@@ -45,7 +45,7 @@ def wait_for(running, path):
 def require_nothing_half_written(folder):
     left = {path.name for path in folder.iterdir()} - {"data.csv", "schema.toml", CHECKPOINT, "out.twin"}
     # Whoever is killed for good cannot clean up; its unfinished file has a name that nobody takes for a twin.
-    left.discard(f"{CHECKPOINT}.lock")  # which nobody holds any more
+    left.discard(f".{CHECKPOINT}.twin-lock")  # which nobody holds any more
     assert all(name.startswith(".twin-") and name.endswith(".tmp") for name in left), left
     if (folder / "out.twin").exists():
         artifact.read(folder / "out.twin")
@@ -61,7 +61,7 @@ def complete(folder):
     assert code == 0, err
     assert "differential privacy" in out
     assert not (folder / CHECKPOINT).exists()
-    assert not (folder / f"{CHECKPOINT}.lock").exists()
+    assert not (folder / f".{CHECKPOINT}.twin-lock").exists()
 
 
 def require_true_statement(folder):
@@ -82,7 +82,7 @@ def test_control_c_ends_with_130_and_the_fit_can_be_continued(folder):
     assert "--resume" in err
     assert "Traceback" not in err
     assert require_nothing_half_written(folder) == set()
-    assert not (folder / f"{CHECKPOINT}.lock").exists()
+    assert not (folder / f".{CHECKPOINT}.twin-lock").exists()
     assert not (folder / "out.twin").exists()
     complete(folder)
     require_true_statement(folder)

@@ -28,7 +28,7 @@ def held(path: str | os.PathLike[str] | None) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    lock = f"{os.path.realpath(name)}.lock"
+    lock = beside(name)
     number = _locked(lock, name)
     try:
         yield
@@ -36,6 +36,12 @@ def held(path: str | os.PathLike[str] | None) -> Iterator[None]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(lock)  # before it is freed: who has it open by then finds it gone
         os.close(number)
+
+
+def beside(name: str) -> str:
+    """The name of the lock of `name`: hidden, and one that nothing else has."""
+    folder, last = os.path.split(os.path.realpath(name))
+    return os.path.join(folder, f".{last}.twin-lock")
 
 
 def _require_place(path: str | os.PathLike[str]) -> str:
@@ -74,7 +80,7 @@ def _locked(lock: str, name: str) -> int:
 
 def _opened(lock: str, name: str) -> int:
     try:
-        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise TableError(f"No lock can be made beside {name}: {why}. Choose another place for it.") from None
