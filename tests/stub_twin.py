@@ -10,6 +10,7 @@ import pyarrow as pa
 from twinify_lite import DiscreteLaplace, Gaussian, Ledger, artifact
 from twinify_lite.errors import BudgetExceeded, ModelError
 from twinify_lite.schema import Schema
+from twinify_lite.statement import FIT, STYLE
 
 SCHEMA = '[columns.age]\nkind = "integer"\nmin = 0\nmax = 9\nnullable = false\n'
 SCHEMA += '[columns."s\\u001b[31mex"]\nkind = "category"\nlevels = ["f", "m"]\nnullable = false\n'
@@ -45,7 +46,9 @@ class Twin:
                 "twin.json": artifact.json_bytes({"rows": self.rows, "fitted": "auto"}),
                 "schema.toml": self.schema.to_toml().encode(),
                 "statement.json": artifact.json_bytes(self.statement),
-                "fitted.json": artifact.json_bytes({"settings": {"single": 1.0, "choice": 0.0, "pairs": 0.0}}),
+                "fitted.json": artifact.json_bytes(
+                    {"settings": {"single": 1.0, "choice": 0.0, "pairs": 0.0}, "links": []}
+                ),
             },
         )
 
@@ -62,6 +65,8 @@ def fit(data, *, epsilon, delta=1e-6, insecure_seed=None, relation="add-remove",
     if asked.get("fail") == "interrupt":
         raise KeyboardInterrupt
     ledger = Ledger(epsilon, delta, relation=relation, insecure_seed=insecure_seed)
+    ledger.treat_as_public(STYLE)
+    ledger.treat_as_public(FIT)
     ledger.spend(DiscreteLaplace(scale=50 / epsilon), "row count").redeem(DiscreteLaplace)
     ledger.spend(ledger.calibrate(Gaussian(noise_multiplier=1.0)), "single columns")
     progress("compiling", 0, 1)

@@ -8,8 +8,8 @@ import twinify_lite as tw
 from twinify_lite import fitting
 from twinify_lite.accountant import Gaussian
 from twinify_lite.auto import tables
-from twinify_lite.discover import GUESSED, STYLE
 from twinify_lite.request import Request
+from twinify_lite.statement import GUESSED, STYLE
 
 SCHEMA = """
 [columns.age]

@@ -61,6 +61,34 @@ def test_a_statement_under_substitution_holds():
     assert verify(plain(made)).relation == "substitute"
 
 
+def test_a_pure_stage_with_a_delta_of_its_own_holds():
+    made = Ledger(1.0, 1e-6)
+    made.open_stage(delta=1e-7)
+    made.spend(DiscreteLaplace(scale=50.0), "row count").redeem(DiscreteLaplace)
+    made.spend(made.calibrate(Gaussian(noise_multiplier=1.0)), "values")
+    assert verify(plain(made)).private
+
+
+def test_a_cross_check_is_refused_where_there_can_be_none():
+    made = Ledger(1.0, 1e-6)
+    made.spend(PoissonGaussian(noise_multiplier=100.0, sampling_rate=1.0, steps=10), "DPSVI")
+    statement = plain(made)
+    assert verify(statement).crosschecked == 0
+    statement["stages"][0]["receipts"][0]["crosscheck"] = statement["stages"][0]["receipts"][0]["epsilon"]
+    with pytest.raises(ArtifactError, match="fourier-accountant has no figure for it"):
+        verify(statement)
+
+
+def test_the_tolerance_counts_once(honest):
+    statement = copy.deepcopy(honest)
+    statement["spent"]["epsilon"] *= 0.9991
+    statement["epsilon"] = statement["spent"]["epsilon"]
+    assert verify(statement).private
+    statement["epsilon"] *= 0.9991
+    with pytest.raises(ArtifactError, match="The budget: epsilon"):
+        verify(statement)
+
+
 def test_a_statement_that_says_not_private_is_read_as_such():
     seeded = verify(plain(ledger(insecure_seed=1)))
     assert not seeded.private
@@ -99,6 +127,8 @@ LIES = {
     "no noise, and private": (lambda s: receipt(s).update(mechanism={"mechanism": "NotPrivate"}), "Stage 3"),
     "a reason why not, and private": (lambda s: s.update(why_not="a seed"), "claims to be private"),
     "no limit, and private": (lambda s: s.update(epsilon="inf"), "claims to be private"),
+    "a receipt at another delta": (lambda s: receipt(s).update(delta=0.5), "'DPSVI' is quoted at delta 0.5"),
+    "a pure one at more delta than there is": (lambda s: receipt(s, 0).update(delta=0.5), "is quoted at delta 0.5"),
     "a stage without delta": (lambda s: stage(s).update(delta=0.0), "Stage 3"),
 }
 

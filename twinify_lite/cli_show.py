@@ -76,14 +76,12 @@ def verify(twin: str, as_json: bool) -> None:
     0 only if the guarantee stands.
     """
     from twinify_lite import artifact
-    from twinify_lite.verification import require_consistent
+    from twinify_lite.consistency import require_consistent
     from twinify_lite.verification import verify as recompute
 
     members = artifact.read_twin(twin)
-    names = ("statement.json", "twin.json", "fitted.json")
-    statement, facts, fitted = (artifact.json_from_bytes(members[name], name) for name in names)
-    result = recompute(statement)
-    require_consistent(statement, facts, fitted)
+    result = recompute(artifact.json_from_bytes(members["statement.json"], "statement.json"))
+    require_consistent(members)
     if not result.private:
         warn_not_private(result.why_not)
         raise Failure(f"{twin} guarantees nothing: {result.why_not}.", kind="NotPrivate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,25 @@ NOT_PUBLIC = ("ranges", "category lists", "missingness", "every cell")
 ROW_COUNT = (
     "the number of rows"  # secret where a row may be added or removed, the same in both tables where one is replaced
 )
+
+# What a fit may take from the table beside that, in the words of its statement. Files are verified by these words:
+# whoever changes them keeps the old ones too.
+GUESSED = (
+    "kinds, decimals, resolutions, zones, date formats and spellings of true and false, guessed from the cells by "
+    "votes with thresholds, some as low as three cells; one row counts where a vote stands at its threshold"
+)
+TYPES = (
+    "the types of the table's columns, which for a DataFrame may tell that whole numbers have missing cells, and for "
+    "columns of Python objects are voted by their cells; and that all of its cells can be read"
+)
+STYLE = "the separator of the file, guessed from its first rows, and that all of its rows can be read"
+_ACCEPTED = "what was read from the data without privacy, and accepted by the user, of the columns"
+FIT = "that most cells fit what the schema declares of them"
+
+
+def accepted_of(columns: Iterable[str]) -> str:
+    """That the user accepted what was read of these columns."""
+    return f"{_ACCEPTED} {', '.join(map(repr, columns))}"
 
 
 def public_under(relation: Relation) -> tuple[str, ...]:

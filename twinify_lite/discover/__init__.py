@@ -36,19 +36,12 @@ from twinify_lite.exact import Bits, discrete_laplace
 from twinify_lite.ledger import Ledger, Receipt
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import fill
+from twinify_lite.statement import FIT, GUESSED, STYLE, TYPES, accepted_of
 from twinify_lite.table import PrivateTable, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-GUESSED = (
-    "kinds, decimals, resolutions, zones, date formats and spellings of true and false, guessed from the cells by "
-    "votes with thresholds, some as low as three cells; one row counts where a vote stands at its threshold"
-)
-TYPES = "the types of the table's columns, which for a DataFrame may tell that whole numbers have missing cells"
-STYLE = "the separator of the file, guessed from its first rows, and that all of its rows can be read"
-ACCEPTED = "what was read from the data without privacy, and accepted by the user, of the columns"
-FIT = "that most cells fit what the schema declares of them"
 #: The share of a ledger's epsilon that discovery takes when all is open.
 SHARE = 0.1
 # Of that share, for the number of rows.
@@ -133,8 +126,8 @@ def _without_its_word(column: Column, array: pa.Array, decimal: str) -> pa.Array
 def taken_from(table: PrivateTable, schema: Schema) -> list[str]:
     """What the schema has from the table and nobody paid for."""
     from_file = [TYPES] if table.style is None else [STYLE]
-    accepted = f"{ACCEPTED} {', '.join(map(repr, schema.accepted))}"
-    return [GUESSED] * schema.guessed + from_file + [FIT] + [accepted] * bool(schema.accepted)
+    accepted = [accepted_of(schema.accepted)] if schema.accepted else []
+    return [GUESSED] * schema.guessed + from_file + [FIT] + accepted
 
 
 def count_rows(table: PrivateTable, schema: Schema, ledger: Ledger, *, share: float) -> int:
