@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinify_lite.auto.margins import Margins, Pair
+from twinify_lite.auto.margins import NEVER, Margins, Pair
 from twinify_lite.auto.tables import Noisy
 
 # What the largest cells of all rows leave over is no more than noise if it is below so many standard deviations of it.
@@ -59,10 +59,11 @@ def function_of(table: np.ndarray, noise: float, rows: np.ndarray, columns: np.n
     doubt = _LEAK * noise * np.sqrt(table.size - len(table))
     if len(columns) < 2 or leak > doubt or doubt > _TELLS * (1 - columns.max()):
         return None
-    evidence = table * rows[:, None] / noise**2
+    present = columns > 2 * NEVER
+    evidence = np.where(present, table * rows[:, None] / noise**2, -np.inf)
     chances = _over_rows(np.exp(evidence - evidence.max(axis=1, keepdims=True)))
     clear = chances.max(axis=1) > _CLEAR
-    taken = np.isin(np.arange(len(columns)), chances[clear].argmax(axis=1))
+    taken = ~present | np.isin(np.arange(len(columns)), chances[clear].argmax(axis=1))
     if not taken.all():
         likelier = _FEWER if table.shape[1] < table.shape[0] else _AS_MANY
         chances[~clear] = _over_rows(chances[~clear] * np.where(taken, 1.0, likelier))

@@ -17,8 +17,8 @@ Pair = tuple[int, int]
 # A level is empty if its count is below so many standard deviations, fewer if it is a single value that somebody may
 # have; and all such levels hold few of the rows.
 _FAINT, _FAINT_ALONE, _FEW = 2.0, 1.0, 0.02
-# The share of an empty level: not zero, so that its logarithm is a number.
-_NEVER = 1e-7
+#: The share of an empty level, about: not zero, so that its logarithm is a number.
+NEVER = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def _shares(counts: np.ndarray, variance: np.ndarray, faint: np.ndarray, rows: f
     kept = ~_empty(counts, variance, faint, rows)
     shares = np.zeros(len(counts))
     shares[kept] = _onto_simplex(counts[kept], variance[kept], rows)
-    shares = np.maximum(shares / shares.sum(), _NEVER)
+    shares = np.maximum(shares / shares.sum(), NEVER)
     return shares / shares.sum()
 
 
