@@ -17,7 +17,6 @@ TEXT = pa.large_string()
 _FEW = 4096
 #: Steps of a number below this are exact.
 _EXACT = 2.0**50
-_NOTHING = pa.scalar("", TEXT)
 
 
 class Coded(NamedTuple):
@@ -28,6 +27,11 @@ class Coded(NamedTuple):
 
 
 Part = Coded | pa.Array
+
+
+@functools.cache
+def _nothing() -> pa.Scalar:
+    return pa.scalar("", TEXT)  # Arrow loads pandas for it, which reading a file does not need
 
 
 def always(text: str) -> Coded:
@@ -44,7 +48,7 @@ def joined(parts: Iterable[Part]) -> pa.Array:
         else:
             glued.append(part)
     texts = [_spelled(part) for part in glued]
-    return pc.binary_join_element_wise(*texts, _NOTHING, null_handling="replace", null_replacement="")
+    return pc.binary_join_element_wise(*texts, _nothing(), null_handling="replace", null_replacement="")
 
 
 def _are_few(one: Part, other: Part) -> bool:
@@ -56,7 +60,7 @@ def _together(one: Coded, other: Coded) -> Coded:
     codes = one.codes * np.int32(second) + other.codes if one.codes.ndim else other.codes
     left = one.texts.take(pa.array(np.repeat(np.arange(first), second)))
     right = other.texts.take(pa.array(np.tile(np.arange(second), first)))
-    return Coded(codes if other.codes.ndim else one.codes, pc.binary_join_element_wise(left, right, _NOTHING))
+    return Coded(codes if other.codes.ndim else one.codes, pc.binary_join_element_wise(left, right, _nothing()))
 
 
 def _spelled(part: Part) -> pa.Array | pa.Scalar:
