@@ -260,7 +260,16 @@ def test_a_closed_pipe_ends_quietly(data):
     assert ended.stderr == b""
 
 
+@pytest.fixture
+def interruptible():
+    """Whoever runs the tests in the background may have them ignore interrupts, and what they start does too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_with_130_and_no_traceback():
     command = [sys.executable, "-m", "twinify_lite", "schema", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
@@ -290,6 +299,7 @@ run()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_with_130_before_a_command_has_begun():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", SLOW], **pipes) as running:
