@@ -117,6 +117,19 @@ def test_pooling_a_coarser_column_keeps_its_sums():
         assert pooled[0, 2].counts[members].sum(0) == pytest.approx(pooled[1, 2].counts[level])
 
 
+def test_three_names_of_one_thing_seem_no_surer_than_they_are():
+    table, other, rng = exact(np.arange(8)), np.outer(CITY, [0.5, 0.3, 0.2]), np.random.default_rng(0)
+    single = [(CITY + rng.normal(0, 40, 8), np.full(8, 1600.0)) for _ in range(3)]
+    single.append((other.sum(0), np.full(3, 1600.0)))
+    same = {pair: Noisy(table + rng.normal(0, 40, (8, 8)), 40.0) for pair in ((0, 1), (0, 2), (1, 2))}
+    tables = {(name, 3): Noisy(other + rng.normal(0, 40, other.shape), 40.0) for name in range(3)}
+    found = find_functions(same, margins_of(single, same | tables))
+    assert len(found) == 6
+    pooled_single, pooled = pool(found, single, same | tables)
+    assert min(pooled[name, 3].noise for name in range(3)) > 0.99 * 40 / np.sqrt(3)
+    assert min(variance.min() for _, variance in pooled_single) > 0.99 * 1600 / 3
+
+
 def test_tables_that_stand_the_other_way_round_are_pooled_alike():
     table, other = exact(np.arange(8)), np.outer(CITY, [0.5, 0.3, 0.2])
     single, pairs = measured(table, 40.0)

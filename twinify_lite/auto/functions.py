@@ -77,11 +77,17 @@ def _over_rows(weights: np.ndarray) -> np.ndarray:
 def pool(
     functions: Mapping[Pair, Function], single: Sequence[Counts], pairs: Mapping[Pair, Noisy]
 ) -> tuple[list[Counts], dict[Pair, Noisy]]:
-    """Counts that measure the same thing twice, once by a column and once by its function, averaged by their noise."""
+    """Counts that measure the same thing twice, once by a column and once by its function, averaged by their noise.
+
+    Of columns that follow from one another round in a circle, the last two are not: they were averaged already, and
+    would seem surer than they are.
+    """
     single, pairs = list(single), dict(pairs)
+    family = list(range(len(single)))
     for (parent, column), one in functions.items():
-        if (column, parent) in functions and parent > column:
-            continue  # both ways the same
+        if family[parent] == family[column]:
+            continue
+        family = [family[parent] if number == family[column] else number for number in family]
         groups = one.groups()
         single[parent], single[column] = _pooled_single(single[parent], single[column], groups)
         for other in range(len(single)):
