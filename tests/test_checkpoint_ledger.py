@@ -12,7 +12,8 @@ from twinify_lite import artifact
 from twinify_lite.accountant import DiscreteLaplace, Gaussian, PoissonGaussian
 from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.errors import BudgetExceeded, ReceiptError
-from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.ledger import Ledger
+from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Column, Schema
 
 # -- the ledger --------------------------------------------------------------------------------------------------------

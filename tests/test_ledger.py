@@ -19,7 +19,8 @@ from twinify_lite.accountant import (
 )
 from twinify_lite.dpsvi.plan import approximate_sigma
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError
-from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.ledger import Ledger
+from twinify_lite.receipt import Receipt
 
 STEPS = PoissonGaussian(noise_multiplier=3.0, sampling_rate=0.02, steps=200)
 ANY = (PoissonGaussian, Gaussian, DiscreteLaplace, FixedSizeGaussian, NotPrivate, ApproximateDP)

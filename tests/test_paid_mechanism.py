@@ -41,7 +41,7 @@ def many_steps(mechanism, relation="add-remove", *, table=40, clip_norm=1.0, key
     sampler = svi._sampler(column, is_batch=False)
     from twinify_lite import rng
     from twinify_lite.dpsvi import step
-    from twinify_lite.ledger import Secrets
+    from twinify_lite.receipt import Secrets
 
     words = jax.random.bits(rng.insecure_key(11), (keys, 2, 8), jnp.uint32)
 

@@ -21,7 +21,8 @@ from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError, TwinError
-from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.ledger import Ledger
+from twinify_lite.receipt import Receipt
 from twinify_lite.request import Ready, Request, require_columns
 from twinify_lite.schema import Schema
 from twinify_lite.table import PrivateTable

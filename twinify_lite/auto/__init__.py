@@ -26,7 +26,8 @@ from twinify_lite.auto.rules import Settings
 from twinify_lite.auto.tables import Noisy
 from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.encode import encode
-from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.ledger import Ledger
+from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Schema
 from twinify_lite.table import PrivateTable
 

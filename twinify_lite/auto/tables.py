@@ -14,7 +14,7 @@ import numpy as np
 
 from twinify_lite.accountant import Gaussian, Relation
 from twinify_lite.exact import Bits, rounded_gaussians
-from twinify_lite.ledger import Receipt
+from twinify_lite.receipt import Receipt
 
 # Rows that are counted at once: the indices of so many fit into a cache.
 _CHUNK = 2**20

@@ -33,7 +33,8 @@ from twinify_lite.discover.votes import selection_cost
 from twinify_lite.encode.refusals import ambiguous_names, refuse
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
 from twinify_lite.exact import Bits, discrete_laplace
-from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.ledger import Ledger
+from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import fill
 from twinify_lite.statement import FIT, GUESSED, STYLE, TYPES, accepted_of

@@ -21,7 +21,7 @@ from twinify_lite.table import PrivateTable
 
 if TYPE_CHECKING:
     from twinify_lite.discover import Payment
-    from twinify_lite.ledger import Receipt
+    from twinify_lite.receipt import Receipt
 
 # A count this many standard deviations above 0 shows that a column has missing cells, or zeros.
 _CLEAR = 4.0

@@ -20,7 +20,7 @@ from scipy.stats import norm
 from twinify_lite.accountant import ApproximateDP, Gaussian, NotPrivate, Relation
 from twinify_lite.errors import ReceiptError
 from twinify_lite.exact import Bits, rounded_gaussians
-from twinify_lite.ledger import Receipt
+from twinify_lite.receipt import Receipt
 
 #: The Euclidean norm of one row's votes: integers fine enough that rounding them down costs a millionth.
 WEIGHT = 2**20

@@ -6,7 +6,8 @@ from typing import Literal
 
 from twinify_lite.accountant import FixedSizeGaussian, PoissonGaussian, Relation
 from twinify_lite.errors import PrivacyParameterError
-from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.ledger import Ledger
+from twinify_lite.receipt import Receipt
 
 _SAMPLERS = {
     "fixed": (FixedSizeGaussian, Relation.SUBSTITUTE),

@@ -21,7 +21,7 @@ from twinify_lite.dpsvi import batches, clip
 from twinify_lite.dpsvi.batches import Draw, Sampler
 from twinify_lite.dpsvi.elbo import SplitELBO
 from twinify_lite.dpsvi.gradient import ClippedSum, clipped_sum
-from twinify_lite.ledger import Secrets
+from twinify_lite.receipt import Secrets
 
 # Rows and noise of several steps are drawn together, up to this many noise values, to spread the cost of starting a
 # cipher. Groups are aligned to the step number, so how a run is cut into chunks changes no bit of it.

@@ -27,7 +27,7 @@ from twinify_lite.dpsvi.gradient import numbers_per_row, row_norms
 from twinify_lite.dpsvi.plan import NoiseScale
 from twinify_lite.dpsvi.step import DPSVIState, Training
 from twinify_lite.errors import BudgetExceeded, ModelError, PrivacyParameterError, ReceiptError
-from twinify_lite.ledger import Receipt, Secrets
+from twinify_lite.receipt import Receipt, Secrets
 
 _CHUNKS = 20
 _NO_LANES = (

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from twinify_lite.ledger import Ledger, Receipt
+from twinify_lite.ledger import Ledger
 from twinify_lite.models.fitting import Declared
 from twinify_lite.models.fitting import Plan as Steps
+from twinify_lite.receipt import Receipt
 from twinify_lite.table import PrivateTable
 
 _WHAT = "DPSVI"

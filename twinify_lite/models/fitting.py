@@ -18,12 +18,12 @@ from twinify_lite.accountant import PoissonGaussian
 from twinify_lite.dpsvi import DPSVI
 from twinify_lite.encode import encode
 from twinify_lite.errors import ModelError
-from twinify_lite.ledger import Receipt
 from twinify_lite.models.guessing import made_up_schema
 from twinify_lite.models.processing import prepare_table
 from twinify_lite.models.program import Look, look, prepare
 from twinify_lite.models.source import GUIDES, Source
 from twinify_lite.posterior import Posterior
+from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Schema
 from twinify_lite.table import PrivateTable
 
