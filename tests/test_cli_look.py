@@ -1,29 +1,17 @@
 """`twin fit` reads a table as its flags or its schema say, and never writes over what it read."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import stub_twin
-from click.testing import CliRunner
-
-import twinify_lite
-from twinify_lite.cli import main
+from stubbed import install, twin
 
 COMMAS = "weight;sex\n" + "70,5;f\n81,25;m\n" * 50
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "twinify_lite.twin", stub_twin)
-    monkeypatch.setattr(twinify_lite, "twin", stub_twin, raising=False)
-    monkeypatch.chdir(tmp_path)
-    Path("data.csv").write_text(COMMAS)
-    stub_twin.CALLS.clear()
-
-
-def twin(*arguments):
-    return CliRunner().invoke(main, list(map(str, arguments)))
+    return install(tmp_path, monkeypatch, COMMAS)
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
