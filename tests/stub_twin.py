@@ -22,7 +22,7 @@ class Twin:
     statement: dict
     rows: int = 1000
     notes: tuple = ("Column 'note' was left out.",)
-    fitted: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(datasets=20))
+    fitted: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(datasets=21, first_draw=1))
     schema: Schema = field(default_factory=lambda: Schema.from_toml(SCHEMA))
 
     @property

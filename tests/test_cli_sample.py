@@ -65,8 +65,13 @@ def test_every_dataset_is_a_file_and_a_draw_of_its_own(fitted):
     names = [f"s-{number:02d}.csv.gz" for number in range(1, 11)]
     assert [name for name in files() if name.startswith("s-")] == names
     assert len({pd.read_csv(name).to_csv() for name in names}) == 10
-    assert [call["dataset"] for call in stub_twin.CALLS[1:]] == list(range(10))
+    assert [call["dataset"] for call in stub_twin.CALLS[1:]] == list(range(1, 11))
     assert {call["seed"] for call in stub_twin.CALLS[1:]} == {4}
+
+
+def test_one_table_comes_from_the_best_estimate(fitted):
+    assert twin("sample", "--n", 5).exit_code == 0
+    assert [call["dataset"] for call in stub_twin.CALLS[1:]] == [0]
 
 
 def test_more_datasets_than_there_are_draws_are_refused_before_any_is_written(fitted):

@@ -77,8 +77,8 @@ def sample(
 ) -> None:
     """Write synthetic rows from TWIN.
 
-    Without TWIN it is the only .twin file in this folder, or the newest. Each dataset comes from one draw of the
-    model's posterior.
+    Without TWIN it is the only .twin file in this folder, or the newest. Each of --datasets comes from one draw of the
+    model's posterior; without it, rows of the automatic model come from its best estimate.
     """
     targets = _targets(output, format, datasets)
     if targets == ["-"] and as_json:
@@ -93,10 +93,12 @@ def sample(
     _require_targets(targets, force=force)
     if not loaded.is_private:
         warn_not_private(loaded.statement.get("why_not"))
-    if len(targets) > loaded.fitted.datasets:
-        raise Failure(f"{source} has {loaded.fitted.datasets} draws, one a dataset. Ask for fewer with --datasets.")
+    first = loaded.fitted.first_draw if datasets else 0
+    draws = loaded.fitted.datasets - first
+    if len(targets) > draws:
+        raise Failure(f"{source} has {draws} draws, one a dataset. Ask for fewer with --datasets.")
     number = rows or loaded.rows
-    for dataset, target in enumerate(targets):
+    for dataset, target in enumerate(targets, first):
         is_text = target_format("stdout" if target == "-" else target, format)[0] in ("csv", "tsv")
         how = {"seed": seed, "dataset": dataset, "where": _together(where) or None, "dictionaries": is_text}
         batches = loaded.batches(number, **how)

@@ -38,6 +38,8 @@ class Posterior:
     """
 
     kind: ClassVar[str] = "declared"
+    #: All data sets are draws.
+    first_draw: ClassVar[int] = 0
 
     program: Program
     draws: dict[str, np.ndarray]

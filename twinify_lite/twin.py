@@ -132,7 +132,10 @@ class Twin:
     def sample(
         self, n: int, *, seed: int | None = None, dataset: int = 0, where: Mapping[str, Any] | None = None
     ) -> pd.DataFrame:
-        """`n` synthetic rows, in the types and spellings of the original. Each `dataset` is one posterior draw.
+        """`n` synthetic rows, in the types and spellings of the original.
+
+        Each `dataset` is one draw of the posterior; of the automatic model those from 1 on are, and 0 is its best
+        estimate.
 
         Where cells may be missing, whole numbers and truth values that had a type are of pandas' nullable ones, as
         Int64; texts and floats are of its usual ones, also if the original had others, as string[pyarrow].

@@ -29,6 +29,8 @@ class Chained:
 
     kind: ClassVar[str] = "auto"
     datasets: ClassVar[int] = 1000
+    #: Data set 0 is the best estimate; those from here on are draws.
+    first_draw: ClassVar[int] = 1
 
     schema: Schema
     levels: tuple[Levels, ...]
