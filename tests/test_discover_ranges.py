@@ -138,6 +138,8 @@ def test_thousands_of_frequent_numbers_are_looked_at_a_few_times_each(monkeypatc
     near, calls = bounds._is_near, []
     monkeypatch.setattr(bounds, "_is_near", lambda *arguments: calls.append(1) or near(*arguments))
     none = np.zeros(0)
-    look = Look(Column(name="x", kind="integer"), none, none, [], none, none, frequent=dict.fromkeys(range(3000), 9.0))
+    look = Look(
+        Column(name="x", kind="integer"), none, none, [], none, none, none, frequent=dict.fromkeys(range(3000), 9.0)
+    )
     assert bounds.bounds(look)[:3] == (0, 2999, [])
     assert len(calls) < 300 * 3000  # 17 starts, each of which doubles its range until it has all

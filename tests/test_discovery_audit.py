@@ -155,7 +155,7 @@ def test_an_item_of_one_row_is_shown_no_more_often_than_paid_for():
     for _ in range(runs):
         look = findings.look_at(SCHEMA["c"], PrivateTable(pd.DataFrame({"c": ["unique"]}, dtype="string")))
         sums = votes.tally([findings.value_ballot(look)])[0]
-        look.take(0.0, noise.select(sums[1:], delta=chance), noise.scale)
+        look.take(np.append(0.0, noise.select(sums[1:], delta=chance)), noise.scale)
         shown += "unique" in look.frequent
     assert at_least(shown, runs) <= chance
 
@@ -205,6 +205,7 @@ def discoveries():
     rng = np.random.default_rng(3)
     years = {f"y{i}": rng.uniform(1950, 2020, 4000) for i in range(4)}
     codes = {f"c{i}": rng.choice(list("abcdefghij"), 4000) for i in range(8)}
+    codes["ward"] = rng.choice(["W1", "W2", "W3", "W4"], 4000)  # so that W0 to Z9 are asked for by name
     for seed in range(12):
         discover(pd.DataFrame(years | codes), ledger=Ledger(20.0, 1e-2, insecure_seed=seed), share=0.9)
 
@@ -222,3 +223,4 @@ def test_every_release_of_a_discovery_has_the_noise_that_its_receipt_pays_for(mo
         assert len(added) > 100
         assert p_value_of_variance(added) > 1e-5
         assert p_value_of_variance(added / 2) < 1e-5
+    assert len(noise["rare values"]) > 12 * 250

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from scipy.stats import norm
 
 from twinify_lite import cells
 from twinify_lite.discover import ranges
+from twinify_lite.discover.known import known_beside
 from twinify_lite.discover.votes import Ballot, Tally, selection_chance
 from twinify_lite.schema import Column
 from twinify_lite.table import PrivateTable
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 # A count this many standard deviations above 0 shows that a column has missing cells, or zeros.
 _CLEAR = 4.0
+# How many values that are asked for by name a column may show by noise alone, on average.
+_FALSE = 0.1
+# What the first round takes of the chance that one row shows a value: frequent ones are far above any threshold.
+_FIRST = 0.1
 # A number's frequent values matter less than a category's: half the weight, a quarter of the square.
 _SQUARE = {True: 1, False: 4}
 
@@ -35,8 +41,8 @@ class Look:
 
     Private: `_codes` number the cells by what they hold, 0 for missing; `_numbers` are the numbers among that, on the
     scale of `Cells.value` and in their order, then come texts, which are NaN there; `_items` are all of them as they
-    are. Equal numbers are one item however they are written. Public: `frequent`, what was found and its noisy tally,
-    whether cells are `missing`, and the `range`.
+    are, and `known` marks those that are asked for by name, as missing is. Equal numbers are one item however they are
+    written. Public: `frequent`, what was found and its noisy tally, whether cells are `missing`, and the `range`.
     """
 
     column: Column
@@ -45,6 +51,7 @@ class Look:
     _items: list[str | int | float | None] = field(repr=False)
     _declared: np.ndarray = field(repr=False)
     _found: np.ndarray = field(repr=False)
+    known: np.ndarray = field(repr=False)
     frequent: dict[str | int | float, float] = field(default_factory=dict)
     missing: bool = False
     range: tuple[float, float] | None = None
@@ -88,12 +95,30 @@ class Look:
         # Where frequent values were found, few cells are left to vote, and theirs should count.
         return Ballot(self._codes, bins, grid.bins, square=4 if self.frequent else 1)
 
-    def take(self, missing: float, noisy: np.ndarray, noise: float) -> None:
-        """Keep what a tally of values shows: the noisy count of missing cells, and the items that were selected."""
-        self.missing |= bool(missing > _CLEAR * noise)
-        for place in np.flatnonzero(noisy > -math.inf):
-            self._found[place + 1] = True
-            self.frequent[self.item(place + 1)] = float(noisy[place])
+    def ask(self) -> None:
+        """Where levels are open, ask by name for what is known beside those found, also for what no cell holds."""
+        if "levels" not in self.column.open:
+            return
+        texts = known_beside(self.frequent_texts)
+        places = {item: place for place, item in enumerate(self._items)}
+        self._items += [text for text in texts if text not in places]
+        more = len(self._items) - len(places)
+        self._numbers = np.append(self._numbers, np.full(more, np.nan))
+        self._declared, self._found = (
+            np.append(flags, np.zeros(more, bool)) for flags in (self._declared, self._found)
+        )
+        self.known = np.append(self.known, np.ones(more, bool))
+        self.known[[places[text] for text in texts if text in places]] = True
+
+    def take(self, noisy: np.ndarray, noise: float) -> None:
+        """Keep what a tally of values shows: that cells are missing, items that were selected, and known ones that are
+        clear of the noise."""
+        self.missing |= bool(noisy[0] > _CLEAR * noise)
+        least = noise * float(norm.isf(_FALSE / np.count_nonzero(self.known)))
+        shown = (noisy > np.where(self.known, least, -math.inf)) & ~self._found
+        for place in np.flatnonzero(shown[1:]) + 1:
+            self._found[place] = True
+            self.frequent[self.item(place)] = float(noisy[place])
 
     def take_zero(self, noisy: float) -> None:
         """Keep a zero that the numbers' magnitudes show: a value that everybody knows needs fewer votes to be found."""
@@ -125,6 +150,7 @@ def look_at(column: Column, table: PrivateTable) -> Look:
         _items=[None, *numbers.tolist(), *texts.to_pylist()],
         _declared=np.concatenate([np.zeros(1 + len(numbers), bool), (read.state > cells.VALUE)[~is_number]]),
         _found=np.zeros(1 + len(numbers) + len(texts), bool),
+        known=np.arange(1 + len(numbers) + len(texts)) < 1,
     )
 
 
@@ -137,13 +163,20 @@ def _is_in_calendar(column: Column, value: np.ndarray) -> np.ndarray | bool:
 
 
 def find_values(looks: list[Look], payment: Payment) -> None:
-    """Find frequent values, then rarer ones, and which columns have missing cells."""
-    chance = selection_chance(payment["new values"]) / 2 / max(1, sum(look.seeks_values for look in looks))
-    for what, ballot in (("values", value_ballot), ("rare values", rare_value_ballot)):
-        tally = Tally(payment[what], [ballot(look) for look in looks])
-        for place, look in enumerate(looks):
-            missing = tally.counts(place, slice(0, 1))[0]
-            look.take(missing, tally.select(place, slice(1, None), delta=chance), tally.scale)
+    """Find frequent values, then rarer ones and those known beside the first, and which columns have missing cells."""
+    chance = selection_chance(payment["new values"]) / max(1, sum(look.seeks_values for look in looks))
+    _take(looks, Tally(payment["values"], [value_ballot(look) for look in looks]), _FIRST * chance)
+    for look in looks:
+        look.ask()
+    _take(looks, Tally(payment["rare values"], [rare_value_ballot(look) for look in looks]), (1 - _FIRST) * chance)
+
+
+def _take(looks: list[Look], tally: Tally, chance: float) -> None:
+    for place, look in enumerate(looks):
+        noisy = np.empty(len(look.known))
+        noisy[look.known] = tally.counts(place, look.known)
+        noisy[~look.known] = tally.select(place, ~look.known, delta=chance)
+        look.take(noisy, tally.scale)
 
 
 def value_ballot(look: Look) -> Ballot:

@@ -22,6 +22,9 @@ from twinify_lite.errors import ReceiptError
 from twinify_lite.exact import Bits, rounded_gaussians
 from twinify_lite.receipt import Receipt
 
+#: Some of a ballot's items.
+Items = slice | np.ndarray
+
 #: The Euclidean norm of one row's votes: integers fine enough that rounding them down costs a millionth.
 WEIGHT = 2**20
 
@@ -99,14 +102,14 @@ class Noise:
         """The noisy tallies of items that nobody knows beforehand: those above a threshold, the others as -inf.
 
         Formal guarantee: an item that one row brings in passes with probability at most `delta`, beside the Gaussian
-        mechanism. Only items above a quarter of the noise are looked at, so that a million rare values cost nothing;
-        the one row that lifts an item over this floor finds it less than a row above it, and the threshold stands far
-        enough above that (Gopi et al. 2020, "Differentially private set union"; the floor moves the threshold by
-        itself).
+        mechanism. Items of one row, or of less than a quarter of the noise, are not looked at, so that a million rare
+        values cost nothing; the one row that lifts an item over this floor finds it less than a row above it, and the
+        threshold stands far enough above that (Gopi et al. 2020, "Differentially private set union"; the floor moves
+        the threshold by itself).
         """
         if self._bits is None:
             return np.where(sums > 0, sums / WEIGHT, -math.inf)
-        floor = max(1, self._deviation // 4)
+        floor = max(1, min(WEIGHT + 1, self._deviation // 4))
         # One unit more than that, for rounding: of the noise to whole units, and of the threshold itself.
         threshold = (floor + WEIGHT + 1) / WEIGHT + self.scale * float(norm.isf(delta))
         noisy = np.full(len(sums), -math.inf)
@@ -137,15 +140,15 @@ class Tally:
         """The standard deviation of the noise, in votes of a whole row."""
         return self._noise.scale
 
-    def counts(self, ballot: int, items: slice = slice(None)) -> np.ndarray:
+    def counts(self, ballot: int, items: Items = slice(None)) -> np.ndarray:
         """Noisy sums of items that everybody knows, empty ones too."""
         return self._noise.add(self._take(ballot, items))
 
-    def select(self, ballot: int, items: slice = slice(None), *, delta: float) -> np.ndarray:
+    def select(self, ballot: int, items: Items = slice(None), *, delta: float) -> np.ndarray:
         """Noisy sums of items that nobody knows, as `Noise.select` shows them."""
         return self._noise.select(self._take(ballot, items), delta=delta)
 
-    def _take(self, ballot: int, items: slice) -> np.ndarray:
+    def _take(self, ballot: int, items: Items) -> np.ndarray:
         if not self._kept[ballot][items].all():
             raise ReceiptError("These votes have been released. Another release of them needs a receipt of its own.")
         self._kept[ballot][items] = False
