@@ -152,3 +152,11 @@ def test_drawn_rows_keep_the_function():
     city, country = map(np.asarray, sampler(links)(jax.random.key(0)))
     clear = city < 7
     assert (country[clear] == COUNTRY[city[clear]]).mean() > 0.999
+
+
+def test_two_countries_of_one_city_are_no_function_where_noise_would_hide_them_in_the_sum():
+    table = np.pad(exact(COUNTRY), ((0, 0), (0, 8)))
+    table[0, 1], table[0, 0] = 300, table[0, 0] - 300  # 300 rows; what all other cells leave over is 2 * 30 * sqrt(88)
+    assert sum(bool(functions(table, 30.0, seed)) for seed in range(20)) == 0
+    table[0, 1], table[0, 0] = 0, table[0, 0] + 300
+    assert sum(bool(functions(table, 30.0, seed)) for seed in range(20)) >= 18

@@ -97,7 +97,7 @@ def test_drawing_rows_lowers_for_cuda(monkeypatch):
 
 def test_the_fit_of_a_link_lowers_for_cuda():
     rows, features, size = 128, 64, 4
-    shapes = (rows, features), (size, size), (features, size), (features, 1), (size,)
+    shapes = (rows, features), (size, size), (features, size), (features, 1), (size,), (rows, size)
     problem = tuple(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes)
     scales = jax.eval_shape(softmax._scales, *problem)
     point = jax.ShapeDtypeStruct((features * size + size,), jnp.float32)

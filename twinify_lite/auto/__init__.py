@@ -230,6 +230,7 @@ def _fitted(
 
 
 def _order(schema: Schema, levels: list[Levels], target: str | None) -> list[int]:
-    """Columns with many levels first: those with few are best predicted from all others. The target is last."""
+    """Columns with few levels first: their tables are the clearest, and what comes later leans on what came before. The
+    target is last: it is best predicted from all others."""
     names = [column.name for column in schema.modelled]
-    return sorted(range(len(levels)), key=lambda number: (names[number] == target, -levels[number].size))
+    return sorted(range(len(levels)), key=lambda number: (names[number] == target, levels[number].size))

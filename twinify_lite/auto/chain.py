@@ -22,11 +22,14 @@ from twinify_lite.auto.functions import Function
 from twinify_lite.auto.margins import Margins, Pair
 from twinify_lite.auto.softmax import fit_softmax
 from twinify_lite.auto.tables import Noisy
+from twinify_lite.auto.zeros import empty_cells
 
 # How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits.
-_STRENGTH, _WEAKEST, _STRONGEST = 1.5, 0.3, 3.0
+_STRENGTH, _WEAKEST, _STRONGEST = 1.5, 0.25, 3.0
 # Of the variance of an effect, the part that is smooth along a line, and how many levels it reaches.
 _SMOOTH, _REACH = 0.9, 6.0
+# The effect on a level that never goes with a parent's.
+_NEVER = -8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,7 @@ def fit_chain(
     for place, column in enumerate(order):
         progress(place, len(order))
         parents = tuple(i for i in order[:place] if (i, column) in pairs or (column, i) in pairs)
-        targets = [_target(pairs, i, column, margins, simulated[i]) for i in parents]
+        targets = [_target(pairs, i, column, margins, simulated[i], lines) for i in parents]
         link, shares = _function_link(column, parents, functions, simulated) or _fit_link(
             column, parents, targets, margins.shares[column], lines, simulated, particles
         )
@@ -74,26 +77,41 @@ def fit_chain(
 
 @dataclass(frozen=True, eq=False)
 class _Target:
-    """What one pair of columns should look like: shares, their noise, and how strong the effects seem to be."""
+    """What one pair of columns should look like: shares, their noise, how strong the effects seem to be, and `never`,
+    what is known of them beforehand."""
 
     shares: np.ndarray
     noise: float
     strength: float
+    never: np.ndarray
 
 
-def _target(pairs: Mapping[Pair, Noisy], parent: int, column: int, margins: Margins, simulated: np.ndarray) -> _Target:
+def _target(
+    pairs: Mapping[Pair, Noisy],
+    parent: int,
+    column: int,
+    margins: Margins,
+    simulated: np.ndarray,
+    lines: Sequence[np.ndarray],
+) -> _Target:
     """The noisy table of a pair, moved so that its margins are those of the simulated parent and of the column."""
     noisy = pairs[parent, column] if (parent, column) in pairs else pairs[column, parent]
     table = (noisy.counts if (parent, column) in pairs else noisy.counts.T) / margins.rows
     noise = noisy.noise / margins.rows
     rows, columns = np.bincount(simulated, minlength=len(table)) / len(simulated), margins.shares[column]
-    table = table + (rows - table.sum(1))[:, None] / table.shape[1]
-    table = table + (columns - table.sum(0))[None, :] / table.shape[0]
     independent = np.outer(rows, columns)
-    freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
+    empty = empty_cells(table, noise, independent, (lines[parent], lines[column]))
+    table = _with_margins(np.where(empty, 0.0, table), ~empty, rows, columns)
+    freedom = max(1, (~empty).sum() - sum(table.shape) + 1)
     signal = max(0.0, ((table - independent) ** 2).sum() - noise**2 * freedom)
     strength = _STRENGTH * np.clip(np.sqrt(signal / (independent**2).sum()), _WEAKEST, _STRONGEST)
-    return _Target(table, noise, float(strength))
+    return _Target(table, noise, float(strength), np.where(empty, _NEVER, 0.0))
+
+
+def _with_margins(table: np.ndarray, free: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The table with what its margins lack spread over the cells that are free."""
+    table = table + free * ((rows - table.sum(1)) / free.sum(1))[:, None]
+    return table + free * ((columns - table.sum(0)) / free.sum(0))[None, :]
 
 
 def _function_link(
@@ -130,9 +148,13 @@ def _fit_link(
     lengths = [len(one) for one in roots]
     noise = np.repeat([target.noise for target in targets], lengths)
     strength = np.repeat([target.strength for target in targets], lengths)
-    found, shift, given = fit_softmax(design, own, wanted, noise / strength, shares)
+    never = sum(target.never[simulated[i]] for target, i in zip(targets, parents, strict=True))
+    found, shift, given = fit_softmax(design, own, wanted, noise / strength, shares, never)
     cuts = np.cumsum(lengths)[:-1]
-    effects = tuple(one @ part @ own.T for one, part in zip(roots, np.split(found, cuts), strict=True))
+    effects = tuple(
+        target.never + one @ part @ own.T
+        for target, one, part in zip(targets, roots, np.split(found, cuts), strict=True)
+    )
     curvature = np.outer((design**2).mean(0), (own**2).T @ shares)
     spread = noise[:, None] / np.sqrt(curvature**2 + (noise / strength)[:, None] ** 2)
     return Link(column, parents, bias + shift, effects, tuple(np.split(spread, cuts)), shares), given

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from twinify_lite.auto.margins import NEVER, Margins, Pair
 from twinify_lite.auto.tables import Noisy
 
-# What the largest cells of all rows leave over is no more than noise if it is below so many standard deviations of it.
-_LEAK = 2.0
+# What the largest cells of all rows leave over is no more than noise if all of it is below so many standard deviations,
+# and if no single cell of it stands out as noise would in one table of so many.
+_LEAK, _STANDS_OUT = 2.0, 100
 # That says something only if so much noise is a small part of what the column's most frequent level leaves open.
 _TELLS = 0.25
 # A row is clear about its cell at this chance. One that is not has more likely a level that no clear row has, so many
@@ -57,7 +59,12 @@ def function_of(table: np.ndarray, noise: float, rows: np.ndarray, columns: np.n
     """How the second column of a noisy table follows from the first, or None if it does not, or nobody can tell."""
     leak = 1 - table.max(axis=1).sum()
     doubt = _LEAK * noise * np.sqrt(table.size - len(table))
-    if len(columns) < 2 or leak > doubt or doubt > _TELLS * (1 - columns.max()):
+    if (
+        len(columns) < 2
+        or leak > doubt
+        or doubt > _TELLS * (1 - columns.max())
+        or _second(table) > _clear(table) * noise
+    ):
         return None
     present = columns > 2 * NEVER
     evidence = np.where(present, table * rows[:, None] / noise**2, -np.inf)
@@ -68,6 +75,16 @@ def function_of(table: np.ndarray, noise: float, rows: np.ndarray, columns: np.n
         likelier = _FEWER if table.shape[1] < table.shape[0] else _AS_MANY
         chances[~clear] = _over_rows(chances[~clear] * np.where(taken, 1.0, likelier))
     return Function(np.maximum(chances, _NEVER), float(leak))
+
+
+def _second(table: np.ndarray) -> float:
+    """The largest cell that is not the largest of its row: two wards of one diagnosis, if it is no noise."""
+    return float(np.partition(table, -2, axis=1)[:, -2].max())
+
+
+def _clear(table: np.ndarray) -> float:
+    """Standard deviations that noise exceeds in one of `_STANDS_OUT` tables of this size."""
+    return float(norm.isf(1 / _STANDS_OUT / table.size))
 
 
 def _over_rows(weights: np.ndarray) -> np.ndarray:

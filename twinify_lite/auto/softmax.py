@@ -21,13 +21,15 @@ def fit_softmax(
     wanted: Float[np.ndarray, "feature level"],
     penalty: Float[np.ndarray, " feature"],
     shares: Float[np.ndarray, " level"],
+    known: Float[np.ndarray, "row level"] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Effects A, a shift c of the bias, and each row's distribution softmax(log shares + c + design A own').
+    """Effects A, a shift c of the bias, and each row's distribution softmax(log shares + c + known + design A own').
 
     They minimise mean(log normaliser) - c . shares - <A, wanted> + sum(penalty A^2) / 2: at the optimum the column's
     expected shares are `shares`, and the expected design' p own / rows is `wanted` up to penalty * A.
     """
     features, levels = wanted.shape
+    known = np.zeros((len(design), levels)) if known is None else known
     # Padded to a few shapes, so that few programs are compiled.
     add, more = -features % 64, max(4, 1 << (levels - 1).bit_length()) - levels
     problem = (
@@ -36,6 +38,7 @@ def fit_softmax(
         jnp.asarray(np.pad(wanted, ((0, add), (0, more))), jnp.float32),
         jnp.asarray(np.pad(penalty, (0, add), constant_values=1.0)[:, None], jnp.float32),
         jnp.asarray(np.pad(shares, (0, more)), jnp.float32),
+        jnp.asarray(np.pad(known, ((0, 0), (0, more))), jnp.float32),
     )
     scales = _scales(*problem)
     shape = problem[2].shape
@@ -55,7 +58,7 @@ def fit_softmax(
 @jax.jit
 def _settled(effects: Array, shift: Array, problem: tuple[Array, ...]) -> tuple[Array, Array]:
     """The shift with which the rows' mean distribution is the column's, and each row's distribution."""
-    shares = problem[-1]
+    shares = problem[4]
     logits = _logits(effects, shift, *problem)
 
     def round_of(_: int, more: Array) -> Array:
@@ -66,7 +69,7 @@ def _settled(effects: Array, shift: Array, problem: tuple[Array, ...]) -> tuple[
     return shift + more, jax.nn.softmax(logits + more, axis=1)
 
 
-def _scales(design: Array, own: Array, wanted: Array, penalty: Array, shares: Array) -> tuple[Array, Array]:
+def _scales(design: Array, own: Array, _w: Array, penalty: Array, shares: Array, _k: Array) -> tuple[Array, Array]:
     """Units in which the curvature of every coordinate is about one."""
     curvature = jnp.mean(design**2, axis=0)[:, None] * ((own**2).T @ shares)[None, :]
     return 1 / jnp.sqrt(curvature + penalty), 1 / jnp.sqrt(shares + 1e-5)
@@ -77,15 +80,17 @@ def _unpack(point: Array, scales: tuple[Array, Array], shape: tuple[int, int]) -
     return scales[0] * point[:cut].reshape(shape), scales[1] * point[cut:]
 
 
-def _logits(effects: Array, shift: Array, design: Array, own: Array, _w: Array, _p: Array, shares: Array) -> Array:
+def _logits(
+    effects: Array, shift: Array, design: Array, own: Array, _w: Array, _p: Array, shares: Array, known: Array
+) -> Array:
     bias = jnp.where(shares > 0, jnp.log(jnp.where(shares > 0, shares, 1.0)) + shift, -1e9)
-    return bias + design @ (effects @ own.T)
+    return bias + known + design @ (effects @ own.T)
 
 
 @jax.jit
 @partial(jax.value_and_grad, argnums=0)
 def _value_and_slope(point: Array, scales: tuple[Array, Array], problem: tuple[Array, ...]) -> Float[Array, ""]:
-    _, _, wanted, penalty, shares = problem
+    _, _, wanted, penalty, shares, _ = problem
     effects, shift = _unpack(point, scales, wanted.shape)
     normaliser = jnp.mean(jax.nn.logsumexp(_logits(effects, shift, *problem), axis=1))
     return normaliser - shift @ shares - jnp.sum(effects * wanted) + jnp.sum(penalty * effects**2) / 2
