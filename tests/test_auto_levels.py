@@ -175,3 +175,15 @@ def test_a_range_wider_than_the_data_does_not_stretch_them():
 def test_an_end_that_fades_out_is_not_cut_off():
     line = np.concatenate([[60.0, 180.0, 400.0], np.full(12, 1500.0)])
     assert sum(drawn_ends(line, 35.0, seed)[0] == 0 for seed in range(40)) >= 36
+
+
+def test_a_line_that_noise_hides_comes_out_even():
+    """200 rows over 73 ages behind noise of 10 a count: which ages are more frequent cannot be seen."""
+    apart = []
+    for seed in range(20):
+        counts = 200 / 73 + np.random.default_rng(seed).normal(0, 10, 73)
+        levels = merge(line_of(73), counts, 10.0, 200.0)
+        share = np.maximum(np.bincount(levels.of_code, weights=counts), 0)
+        drawn = (share / share.sum())[levels.of_code] * levels.weights
+        apart.append(np.abs(drawn[:72].reshape(8, 9).sum(1) - 9 / 73).sum() / 2)
+    assert np.mean(apart) < 0.15

@@ -17,6 +17,8 @@ _CLEAR = 3.0
 _HEAP, _AROUND = 5.0, 15
 # A cut of a level is believed if its square exceeds so many variances of its noise.
 _DOUBT = 1.0
+# Before any count is seen, a half is expected to hold a share so far from its width's.
+_UNEVEN = 0.25
 # Half of a level is empty if its count is below so many standard deviations and the other half's is not; the noise of a
 # few codes is small, and what they hold is kept.
 _EMPTY, _LONG = 2.0, 8
@@ -191,7 +193,8 @@ def _halved(counts: np.ndarray, width: np.ndarray, noise: float) -> np.ndarray:
     total = max(counts.sum(), 1e-9)
     found = counts[:half].sum() - even * total
     variance = noise**2 * (half * (1 - even) ** 2 + (len(counts) - half) * even**2)
-    believed = found * max(0.0, 1 - _DOUBT * variance / (found**2 + 1e-300))
+    prior = (_UNEVEN * total) ** 2
+    believed = found * max(0.0, 1 - _DOUBT * variance / (found**2 + 1e-300)) * prior / (prior + variance)
     left = float(np.clip(even + believed / total, 0.0, 1.0))
     faint = [part.sum() < _EMPTY * noise * np.sqrt(len(part)) for part in (counts[:half], counts[half:])]
     apart = found**2 > _CLEAR**2 * variance

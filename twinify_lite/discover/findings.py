@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from scipy.stats import norm
 
 from twinify_lite import cells
 from twinify_lite.discover import ranges
-from twinify_lite.discover.known import known_beside
+from twinify_lite.discover.known import codes_of, known_beside
 from twinify_lite.discover.votes import Ballot, Tally, selection_chance
 from twinify_lite.schema import Column
 from twinify_lite.table import PrivateTable
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
 # A count this many standard deviations above 0 shows that a column has missing cells, or zeros.
 _CLEAR = 4.0
-# How many values that are asked for by name a column may show by noise alone, on average.
-_FALSE = 0.1
+# How many values that are asked for by name a column may show by noise alone, on average; and the least that shows one,
+# in standard deviations.
+_FALSE, _SURE = 0.1, 3.0
 # What the first round takes of the chance that one row shows a value: frequent ones are far above any threshold.
 _FIRST = 0.1
 # A number's frequent values matter less than a category's: half the weight, a quarter of the square.
@@ -95,26 +97,24 @@ class Look:
         # Where frequent values were found, few cells are left to vote, and theirs should count.
         return Ballot(self._codes, bins, grid.bins, square=4 if self.frequent else 1)
 
-    def ask(self) -> None:
-        """Where levels are open, ask by name for what is known beside those found, also for what no cell holds."""
-        if "levels" not in self.column.open:
-            return
-        texts = known_beside(self.frequent_texts)
+    def ask(self, items: Sequence[str | int | float]) -> None:
+        """Ask for `items` by name from now on, also for those that no cell holds."""
         places = {item: place for place, item in enumerate(self._items)}
-        self._items += [text for text in texts if text not in places]
-        more = len(self._items) - len(places)
-        self._numbers = np.append(self._numbers, np.full(more, np.nan))
-        self._declared, self._found = (
-            np.append(flags, np.zeros(more, bool)) for flags in (self._declared, self._found)
-        )
-        self.known = np.append(self.known, np.ones(more, bool))
-        self.known[[places[text] for text in texts if text in places]] = True
+        fresh = [item for item in items if item not in places]
+        self._items += fresh
+        numbers = [math.nan if isinstance(item, str) else item for item in fresh]
+        self._numbers = np.append(self._numbers, numbers).astype(self._numbers.dtype)
+        none, all_ = np.zeros(len(fresh), bool), np.ones(len(fresh), bool)
+        self._declared, self._found = np.append(self._declared, none), np.append(self._found, none)
+        self.known = np.append(self.known, all_)
+        self.known[[places[item] for item in items if item in places]] = True
 
     def take(self, noisy: np.ndarray, noise: float) -> None:
         """Keep what a tally of values shows: that cells are missing, items that were selected, and known ones that are
         clear of the noise."""
         self.missing |= bool(noisy[0] > _CLEAR * noise)
-        least = noise * float(norm.isf(_FALSE / np.count_nonzero(self.known)))
+        sure = _CLEAR if self.column.is_ranged else float(norm.isf(_FALSE / np.count_nonzero(self.known)))
+        least = noise * max(_SURE, sure)
         shown = (noisy > np.where(self.known, least, -math.inf)) & ~self._found
         for place in np.flatnonzero(shown[1:]) + 1:
             self._found[place] = True
@@ -163,11 +163,16 @@ def _is_in_calendar(column: Column, value: np.ndarray) -> np.ndarray | bool:
 
 
 def find_values(looks: list[Look], payment: Payment) -> None:
-    """Find frequent values, then rarer ones and those known beside the first, and which columns have missing cells."""
+    """Find frequent values, then rarer ones, and which columns have missing cells.
+
+    Usual codes are asked for from the start, and what is known beside the values of the first round in the second.
+    """
     chance = selection_chance(payment["new values"]) / max(1, sum(look.seeks_values for look in looks))
+    for look in looks:
+        look.ask(codes_of(look.column) if "special" in look.column.open else ())
     _take(looks, Tally(payment["values"], [value_ballot(look) for look in looks]), _FIRST * chance)
     for look in looks:
-        look.ask()
+        look.ask(known_beside(look.frequent_texts) if "levels" in look.column.open else ())
     _take(looks, Tally(payment["rare values"], [rare_value_ballot(look) for look in looks]), (1 - _FIRST) * chance)
 
 

@@ -18,14 +18,19 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator
 from importlib import resources
 
+from twinify_lite.schema import Column
+
 # How a list's words may be joined and written.
 _JOINERS = (" ", "-", "_", ".", "")
 _CASES: tuple[Callable[[str], str], ...] = (str, str.lower, str.upper)
 Style = tuple[str, Callable[[str], str]]
-# Members of a list are at least half of the texts; of codes this short there are at least so many, as "no" is one too.
+# Members of a list are at least half of the texts; of codes this short there are at least so many, as "no" is one too,
+# unless the list itself is as short.
 _HALF, _SHORT, _ALIKE = 0.5, 3, 3
 # A shape may have so many codes.
 _CODES = 30_000
+# Numbers that stand for no number in many tables.
+_STAND_INS = (-1, -9, -99, -999, -9999, 999, 9999, 99999)
 _LETTERS = {"9": string.digits, "A": string.ascii_uppercase, "a": string.ascii_lowercase}
 
 
@@ -34,11 +39,16 @@ def known_beside(shown: Collection[str]) -> list[str]:
     return sorted({*_of_lists(shown), *_of_shape(shown)} - set(shown))
 
 
+def codes_of(column: Column) -> tuple[int, ...]:
+    """Numbers that a column of numbers may hold in place of a number: not asked, unknown."""
+    return _STAND_INS if column.is_ranged and column.kind != "datetime" else ()
+
+
 def _of_lists(shown: Collection[str]) -> Iterator[str]:
     """All members of the lists that `shown` are of, spelled as those are."""
     for members in _lists():
         spelled = [styles for text in shown if (styles := _styles(members.get(_key(text), ""), text))]
-        least = _ALIKE if max(map(len, members)) <= _SHORT else 1
+        least = _ALIKE if max(map(len, members)) <= _SHORT < len(members) else 1
         if len(spelled) < max(least, _HALF * len(shown)):
             continue
         for (joiner, case), name in itertools.product(_common(spelled), members.values()):
