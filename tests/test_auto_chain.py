@@ -338,3 +338,28 @@ def test_fewer_rows_than_a_batch_are_spread_out_too(known):
     assert len(drawn) == 2**15  # the rest comes from smaller batches
     counts = np.bincount(drawn, minlength=len(first.bias))
     assert np.abs(counts - 2**15 * np.exp(first.bias)).max() < 2  # independent rows would be off by 50
+
+
+def test_noise_alone_makes_columns_less_dependent_than_it_seems_to():
+    """Of noisy tables of independent columns, little more than half of the noise becomes effects."""
+    rng = np.random.default_rng(0)
+    sizes, rows, noise = [4, 5, 6, 4], 20_000, 60.0
+    shares = [rng.dirichlet(np.full(size, 5.0)) for size in sizes]
+    single = [(rows * one, np.full(len(one), noise**2)) for one in shares]
+    apart, noisy = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        exact = {(i, j): rows * np.outer(shares[i], shares[j]) for i in range(4) for j in range(i + 1, 4)}
+        pairs = {pair: Noisy(table + rng.normal(0, noise, table.shape), noise) for pair, table in exact.items()}
+        lines = [np.full(size, -1) for size in sizes]
+        order = [0, 1, 2, 3]
+        links = fit_chain(combine(single, pairs), pairs, lines, order, {}, particles=4096, progress=lambda *_: None)
+        for link in links:
+            for parent, effects in zip(link.parents, link.effects, strict=True):
+                centred = effects - effects @ shares[link.column][:, None]
+                weight = np.outer(shares[parent], shares[link.column])
+                apart.append(np.sqrt((weight * centred**2).sum()))
+                table = pairs[min(parent, link.column), max(parent, link.column)].counts
+                table = table if parent < link.column else table.T
+                noisy.append(np.sqrt((weight * (table / rows / weight - 1) ** 2).sum()))
+    assert np.mean(apart) < 0.62 * np.mean(noisy)

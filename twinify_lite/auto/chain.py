@@ -24,8 +24,9 @@ from twinify_lite.auto.softmax import fit_softmax
 from twinify_lite.auto.tables import Noisy
 from twinify_lite.auto.zeros import empty_cells
 
-# How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits.
-_STRENGTH, _WEAKEST, _STRONGEST = 1.5, 0.25, 3.0
+# How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits; the
+# lower one is the second where the table shows something, by so many standard deviations of what noise adds to it.
+_STRENGTH, _WEAKEST, _WEAK, _STRONGEST, _SHOWS = 1.5, 0.1, 0.35, 3.0, 0.5
 # Of the variance of an effect, the part that is smooth along a line, and how many levels it reaches.
 _SMOOTH, _REACH = 0.9, 6.0
 # The effect on a level that never goes with a parent's.
@@ -104,7 +105,8 @@ def _target(
     table = _with_margins(np.where(empty, 0.0, table), ~empty, rows, columns)
     freedom = max(1, (~empty).sum() - sum(table.shape) + 1)
     signal = max(0.0, ((table - independent) ** 2).sum() - noise**2 * freedom)
-    strength = _STRENGTH * np.clip(np.sqrt(signal / (independent**2).sum()), _WEAKEST, _STRONGEST)
+    least = _WEAK if signal > _SHOWS * noise**2 * np.sqrt(2 * freedom) else _WEAKEST
+    strength = _STRENGTH * np.clip(np.sqrt(signal / (independent**2).sum()), least, _STRONGEST)
     return _Target(table, noise, float(strength), np.where(empty, _NEVER, 0.0))
 
 
