@@ -99,6 +99,11 @@ class Posterior:
         return finish_table(source, decode(self.program.schema, arrays, rng=rng, rows=rows, **told))
 
     @property
+    def is_postprocessed(self) -> bool:
+        """Whether rows have the columns that the model file's `postprocess` makes, and not those of the schema."""
+        return self.program.source.postprocess is not None
+
+    @property
     def _batch(self) -> Callable[[dict[str, np.ndarray], Array], dict[str, Array]]:
         if "_compiled" not in self.__dict__:
             run = jax.jit(partial(self.program.draw, rows=BATCH))

@@ -172,19 +172,20 @@ class Twin:
     ) -> Iterator[pa.Table]:
         from twinify_lite.schema.enforcing import Enforcer
         from twinify_lite.where import Filter
+        from twinify_lite.where_shown import ShownFilter
 
         enforcer = Enforcer(self.schema) if self.schema.constraints else None
-        wanted = Filter.of(self.schema, where or {})
+        wanted = (ShownFilter if self.fitted.is_postprocessed else Filter).of(self.schema, where or {})
         made, tried = 0, 0
         while made < n:
             size = batch if wanted else min(batch, n - made)
             rows = self.fitted.generate(size, rng=rng, first=made, enforcer=enforcer, **how)
-            rows = wanted.apply(rows, first=made) if wanted else rows
+            rows = wanted.apply(rows) if wanted else rows
             rows = rows.slice(0, n - made)
             made, tried = made + rows.num_rows, 0 if rows.num_rows else tried + 1
             if tried == _PATIENCE:
                 raise SchemaError(
-                    f"No row of {_PATIENCE * batch} has what `where` asks for. Ask for something likelier."
+                    f"No row of {_PATIENCE * batch} has what `where` asks for. Ask for something likelier.{wanted.hint}"
                 )
             if rows.num_rows:
                 yield rows

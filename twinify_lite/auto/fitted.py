@@ -31,6 +31,7 @@ class Chained:
     datasets: ClassVar[int] = 1000
     #: Data set 0 is the best estimate; those from here on are draws.
     first_draw: ClassVar[int] = 1
+    is_postprocessed: ClassVar[bool] = False
 
     schema: Schema
     levels: tuple[Levels, ...]
