@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import warnings
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -185,9 +187,15 @@ def _refuse_decimal_commas(table: PrivateTable, declared: Schema | None) -> None
     from twinify_lite.schema.notes import decimal_commas
 
     if click.get_current_context().get_parameter_source("decimal") is ParameterSource.DEFAULT:
-        found = list(decimal_commas(table, fill(declared, table)))
+        found = list(decimal_commas(table, fill(_of_columns(declared, table.columns), table)))
         if found:
             raise Failure("\n".join([*found, "Nothing was spent. If they are no numbers, pass --decimal . instead."]))
+
+
+def _of_columns(declared: Schema | None, names: Collection[str]) -> Schema | None:
+    """What is declared of the columns `names`: the others a model's `preprocess` may be about to make."""
+    columns = [column for column in (declared or {}).values() if column.name in names]
+    return dataclasses.replace(declared, columns=tuple(columns), constraints=(), accepted=()) if columns else None
 
 
 def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:
