@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _BATCH = 2**16
 # Batches without a single row of those wanted, after which sampling gives up.
 _PATIENCE = 50
+# No table that fits into a machine's memory has more rows.
+_MOST_ROWS = 10**11
 
 
 def fit(
@@ -245,12 +247,19 @@ def load(path: str | os.PathLike[str], *, model: Any = None, trust_model: bool =
         texts = {name: data.decode() for name, data in _folder(members, "texts").items()}
         given = {"model_file": model, "trust_model": trust_model}
         fitted = _fitted_class(facts["fitted"]).from_parts(meta, arrays, texts, schema, **given)
-        rows, notes = int(facts["rows"]), tuple(map(str, facts["notes"]))
+        rows, notes = _row_count(facts["rows"]), tuple(map(str, facts["notes"]))
     except TwinError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ArtifactError(f"{os.fspath(path)} is not a whole twin. Fit the twin again.") from None
     return Twin(schema=schema, fitted=fitted, statement=statement, rows=rows, notes=notes)
+
+
+def _row_count(value: Any) -> int:
+    """The number of rows that a file tells, if a table can have it."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_ROWS:
+        raise ValueError
+    return value
 
 
 def _whole(name: str, value: Any, least: int) -> int:
