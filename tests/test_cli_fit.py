@@ -169,6 +169,14 @@ def test_a_page_about_a_seeded_twin_says_it_once_at_its_top(here, monkeypatch):
 def test_a_delta_above_one_over_the_rows_is_warned_of():
     ended = twin("fit", "data.csv", "--epsilon", 1, "--delta", 0.01, "--quiet")
     assert ended.stderr.startswith("Warning: delta 0.01 is above one over the noisy number of rows, 1000")
+    assert ended.stderr.count("Warning") == 1
+
+
+def test_a_dry_run_warns_of_a_delta_above_one_over_the_rows_that_it_supposes():
+    supposed = ["fit", "data.csv", "--epsilon", 1, "--dry-run", "--set", "rows=500"]
+    ended = twin(*supposed, "--delta", 0.01)
+    assert ended.stderr.startswith("Warning: delta 0.01 is above one over the supposed number of rows, 500")
+    assert "Warning" not in twin(*supposed, "--delta", 0.001).stderr
 
 
 def test_quiet_says_nothing_beside_the_result():

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +26,7 @@ from twinify_lite.cli_base import (
     show_json,
     warn_not_private,
 )
-from twinify_lite.cli_plan import plan_lines
+from twinify_lite.cli_plan import SUPPOSED, plan_lines
 from twinify_lite.cli_progress import Progress
 from twinify_lite.errors import TwinError
 from twinify_lite.locking import held
@@ -202,6 +202,7 @@ def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:
     from twinify_lite import twin
 
     plan = twin.dry_run(**arguments)
+    _warn_delta(arguments["delta"], plan.get(SUPPOSED, 0), "supposed")
     if as_json:
         show_json(plan)
         return
@@ -217,7 +218,8 @@ def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: boo
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
-            return twin.fit(**arguments, checkpoint=checkpoint, resume=resume, progress=progress)
+            report = _reporting(progress, arguments["delta"])
+            return twin.fit(**arguments, checkpoint=checkpoint, resume=resume, progress=report)
     except TwinError:  # going on would end in the same way
         raise
     except BaseException as error:
@@ -225,6 +227,20 @@ def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: boo
         raise
     finally:
         progress.close()
+
+
+def _reporting(progress: Progress, delta: float) -> Callable[..., None]:
+    """`progress`, and a warning as soon as so many rows are known that `delta` is too much for them."""
+    from twinify_lite.fitting import COUNTED
+
+    def report(phase: str, done: int = 0, total: int = 0) -> None:
+        if phase == COUNTED:
+            progress.close()
+            _warn_delta(delta, total, "noisy")
+        else:
+            progress(phase, done, total)
+
+    return report
 
 
 def _point_to(checkpoint: str, error: BaseException) -> None:
@@ -239,7 +255,6 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
     if not quiet:
         for sentence in twin.notes:
             note(sentence)
-    _warn_delta(twin)
     if as_json:
         show_json(
             {"twin": target, "private": twin.is_private, "rows": twin.rows, "notes": list(twin.notes)}
@@ -253,12 +268,11 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
         note(f"Next: twin sample {target} --n {twin.rows}{own}")
 
 
-def _warn_delta(twin: Twin) -> None:
-    delta = twin.statement["delta"]
-    if delta * twin.rows > 1:
+def _warn_delta(delta: float, rows: int, known: str) -> None:
+    if delta * rows > 1:
         note(
-            f"Warning: delta {delta:g} is above one over the noisy number of rows, {twin.rows}: it would allow "
-            f"publishing a random person's row. Pass --delta {0.1 / twin.rows:.0e} or less.",
+            f"Warning: delta {delta:g} is above one over the {known} number of rows, {rows}: it would allow "
+            f"publishing a random person's row. Pass --delta {0.1 / rows:.0e} or less.",
             fg="yellow",
         )
 

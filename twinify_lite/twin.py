@@ -76,7 +76,10 @@ def fit(
     with running_on(device), held(checkpoint):
         ready = request.prepare(data, schema, accept)
         require_plan(request, ready)
-        run = Run.resume(request, ready, checkpoint) if resume else Run.start(request, ready, Checkpoint(checkpoint))
+        if resume:
+            run = Run.resume(request, ready, checkpoint)
+        else:
+            run = Run.start(request, ready, Checkpoint(checkpoint), report)
         with telling_what_was_spent(run.ledger):
             complete = run.discover(ready)
             fitted = run.fit(complete, ready.table, report)
