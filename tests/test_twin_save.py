@@ -260,6 +260,7 @@ FORGERIES = {
     "epsilon in words": lambda p, a, t: p["statement.json"].update(epsilon="small"),
     "private in words": lambda p, a, t: p["statement.json"].update(private="yes"),
     "no stages": lambda p, a, t: p["statement.json"].update(stages=3),
+    "a schema without columns": lambda p, a, t: t.update({"schema.toml": "rows = 5"}),
     "another schema": lambda p, a, t: t.update({"schema.toml": t["schema.toml"].replace("max = 9", "max = 8")}),
     "a schema that is open": lambda p, a, t: t.update({"schema.toml": t["schema.toml"].replace("max = 9", "")}),
 }

@@ -247,6 +247,8 @@ def load(path: str | os.PathLike[str], *, model: Any = None, trust_model: bool =
     try:
         require_readable(statement)
         schema = Schema.from_toml(members["schema.toml"].decode())
+        if not schema.modelled:
+            raise ValueError
         texts = {name: data.decode() for name, data in _folder(members, "texts").items()}
         given = {"model_file": model, "trust_model": trust_model}
         fitted = _fitted_class(facts["fitted"]).from_parts(meta, arrays, texts, schema, **given)

@@ -113,7 +113,8 @@ def schema_problems(schema: Schema) -> list[str]:
 
 
 def _check_columns(schema: Schema) -> Iterator[str]:
-    if not schema.columns:
+    # What is said of the table as a whole needs no columns: those that are not declared are guessed.
+    if not (schema.columns or schema.constraints or schema.rows or schema.style):
         yield "There are no columns. Add one: [columns.NAME] with kind = ... below it."
     for name, times in collections.Counter(column.name for column in schema.columns).items():
         if times > 1:
