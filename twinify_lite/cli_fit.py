@@ -22,6 +22,7 @@ from twinify_lite.cli_base import (
     require_free,
     require_table,
     settings_option,
+    shortened,
     show,
     show_json,
     warn_not_private,
@@ -254,7 +255,7 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
     """What is guaranteed, where the twin is, and what to do next."""
     if not quiet:
         for sentence in twin.notes:
-            note(sentence)
+            note(shortened(sentence))
     if as_json:
         show_json(
             {"twin": target, "private": twin.is_private, "rows": twin.rows, "notes": list(twin.notes)}

@@ -20,10 +20,10 @@ from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
-from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError, TwinError
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError, SchemaError, TwinError
 from twinify_lite.ledger import Ledger
 from twinify_lite.receipt import Receipt
-from twinify_lite.request import Ready, Request, require_columns
+from twinify_lite.request import Ready, Request
 from twinify_lite.schema import Schema
 from twinify_lite.table import PrivateTable
 
@@ -171,8 +171,9 @@ class Run:
             self.checkpoint.keep_schema(found.schema, found.notes)
         complete = self.checkpoint.schema
         if not complete.modelled:
+            found = self.notes
             self.checkpoint.discard()
-        require_columns(complete)
+            raise SchemaError("Nothing to model was found, and looking for it had to be paid for:\n" + "\n".join(found))
         return complete
 
     def fit(self, schema: Schema, table: PrivateTable, progress: Progress) -> Any:

@@ -1,0 +1,54 @@
+"""What discovery tells of columns in which it found little: only what is true of them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twinify_lite as tw
+from twinify_lite import Column, Ledger, Schema, discover
+from twinify_lite.errors import SchemaError
+
+ROWS = 20_000
+
+
+def told(cells, *columns):
+    schema = Schema(columns) if columns else None
+    return discover(pd.DataFrame({"x": cells}), schema, ledger=Ledger(5.0)).notes
+
+
+SINGLE = {
+    "a constant": np.full(ROWS, 7.5),
+    "zeros and few ones": (np.arange(ROWS) % 1000 == 0).astype(int),
+    "a day": pd.Series(pd.Timestamp("2020-05-05"), index=range(ROWS)),
+}
+
+
+@pytest.mark.parametrize("cells", SINGLE.values(), ids=SINGLE)
+def test_single_values_are_not_said_to_be_one_number_nor_to_have_others(cells):
+    (note,) = [note for note in told(cells) if "single" in note]
+    assert note.startswith("Only single values found (1): 'x'. If there are others, declare `min` and `max`")
+
+
+def test_a_declared_bound_beyond_what_was_found_is_not_called_a_single_value():
+    notes = told(np.arange(ROWS) % 1000 / 10, Column(name="x", kind="number", min=500))
+    assert any(note.startswith("The declared `min` or `max` lies beyond all that was found (1): 'x'") for note in notes)
+    assert not any("single" in note for note in notes)
+
+
+def test_a_column_of_missing_cells_and_unfound_values_is_not_said_to_be_all_missing():
+    (note,) = [note for note in told(pd.Series([None] * ROWS, dtype="string")) if "Left out" in note]
+    assert "In them missing cells were found, but no level or range" in note
+    assert "Nothing but" not in note
+
+
+def test_a_large_table_of_missing_cells_is_not_called_small():
+    assert not any("small for this epsilon" in note for note in told(pd.Series([None] * ROWS, dtype="string")))
+
+
+def test_a_table_of_missing_cells_fails_with_what_was_found_and_what_it_cost():
+    frame = pd.DataFrame({"a": pd.Series([None] * ROWS, dtype="string"), "b": pd.Series([np.nan] * ROWS)})
+    with pytest.raises(SchemaError, match="looking for it had to be paid for") as refused:
+        tw.fit(frame, epsilon=5)
+    assert "'a'" in str(refused.value)
+    assert "In them missing cells were found" in str(refused.value)
+    assert refused.value.spent.startswith("Spent before this: epsilon 4.9")
