@@ -52,3 +52,10 @@ def test_a_table_of_missing_cells_fails_with_what_was_found_and_what_it_cost():
     assert "'a'" in str(refused.value)
     assert "In them missing cells were found" in str(refused.value)
     assert refused.value.spent.startswith("Spent before this: epsilon 4.9")
+
+
+def test_the_order_of_a_categorical_is_not_taken_from_its_type_and_the_user_is_told():
+    cells = pd.Categorical(["lo", "hi"] * (ROWS // 2), categories=["lo", "hi"], ordered=True)
+    assert any("'x' is an ordered categorical" in note for note in told(cells))
+    declared = Column(name="x", kind="ordinal", levels=("lo", "hi"), nullable=False)
+    assert told(cells, declared) == ()
