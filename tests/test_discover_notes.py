@@ -36,9 +36,26 @@ def test_a_declared_bound_beyond_what_was_found_is_not_called_a_single_value():
 
 
 def test_a_column_of_missing_cells_and_unfound_values_is_not_said_to_be_all_missing():
-    (note,) = [note for note in told(pd.Series([None] * ROWS, dtype="string")) if "Left out" in note]
+    texts = pd.Series([None if row % 10 == 0 else f"name {row}" for row in range(ROWS)], dtype="string")
+    (note,) = [note for note in told(texts, Column(name="x", kind="category")) if "Left out" in note]
     assert "In them missing cells were found, but no level or range" in note
     assert "Nothing but" not in note
+
+
+@pytest.mark.parametrize("beside", [1, 8])
+@pytest.mark.parametrize("kind", ["category", "number", "datetime"])
+def test_a_column_that_is_missing_in_every_row_comes_back_so(kind, beside):
+    frame = pd.DataFrame({f"c{number}": ["a", "b"] * (ROWS // 2) for number in range(beside)})
+    frame["x"] = pd.Series([None] * ROWS, dtype="string")
+    frame["half"] = pd.Series([None, "y"] * (ROWS // 2)).where(np.arange(ROWS) % 4 < 2)
+    twin = tw.fit(frame, epsilon=5, schema=Schema([Column(name="x", kind=kind)]), options={"particles": 256})
+    assert twin.schema["x"] == Column(name="x", kind="constant", nullable=True, dtype=twin.schema["x"].dtype)
+    rows = twin.sample(50)
+    assert list(rows) == list(frame)
+    assert rows["x"].isna().all()
+    assert any(note.startswith("Missing in every row (1): 'x'") for note in twin.notes)
+    assert twin.schema["half"].kind == "category"
+    assert Schema.from_toml(twin.schema.to_toml()) == twin.schema
 
 
 def test_a_large_table_of_missing_cells_is_not_called_small():
@@ -50,7 +67,7 @@ def test_a_table_of_missing_cells_fails_with_what_was_found_and_what_it_cost():
     with pytest.raises(SchemaError, match="looking for it had to be paid for") as refused:
         tw.fit(frame, epsilon=5)
     assert "'a'" in str(refused.value)
-    assert "In them missing cells were found" in str(refused.value)
+    assert "Nothing but missing cells was found" in str(refused.value)
     assert refused.value.spent.startswith("Spent before this: epsilon 4.9")
 
 

@@ -248,5 +248,5 @@ def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> 
     looks = [look_at(column, table) for column in schema.modelled if column.open]
     find_values(looks, payment)
     find_ranges([look for look in looks if look.seeks_range], payment)
-    schema, notes = complete(schema, looks)
+    schema, notes = complete(schema, looks, rows)
     return Discovery(schema=schema, rows=rows, notes=(*notes, *declared))

@@ -17,7 +17,8 @@ OTHER = "other"
 def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Constraint]) -> list[str]:
     """One sentence or two for each thing that the user may want to change."""
     pairs = list(zip(looks, columns, strict=True))
-    lost = [look for look, column in pairs if not column.is_modelled]
+    lost = [look for look, column in pairs if column.kind == "identifier"]
+    nothing = [look.column.name for look, column in pairs if column.kind == "constant"]
     empty = [look.column.name for look in lost if look.missing]
     unfound = [look.column.name for look in lost if not look.missing]
     others = [column.name for look, column in pairs if column.other == OTHER != look.column.other]
@@ -28,8 +29,12 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
         (
             "Left out",
             empty,
-            "In them missing cells were found, but no level or range: declare `levels`, or `min` and `max`; or, where "
-            "all cells are missing, leave them out of the table.",
+            "In them missing cells were found, but no level or range: declare `levels`, or `min` and `max`.",
+        ),
+        (
+            "Missing in every row",
+            nothing,
+            "Nothing but missing cells was found in them; if there are others, declare `levels`, or `min` and `max`.",
         ),
         (
             "Left out",

@@ -242,7 +242,9 @@ def _surrogates(column: Column, first: int, rows: int) -> pa.Array:
 
 
 def _constant(column: Column, rows: int) -> pa.Array:
-    """The value in each row; in the column's type, where it is of that type."""
+    """The value in each row, or nothing; in the column's type, where it is of that type."""
+    if column.value is None:
+        return pa.nulls(rows, arrow_type(column))
     value = pa.array([column.value])
     typed = None if column.dtype is None else attempt(value, arrow_type(column))
     return (value if typed is None else typed).take(pa.array(np.zeros(rows, np.int32)))
