@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from twinify_lite import DiscreteLaplace, Gaussian, Ledger, artifact
 from twinify_lite.errors import BudgetExceeded, ModelError
+from twinify_lite.fitting import COUNTED
 from twinify_lite.schema import Schema
 from twinify_lite.statement import FIT, STYLE
 
@@ -68,15 +69,19 @@ def fit(data, *, epsilon, delta=1e-6, insecure_seed=None, relation="add-remove",
     ledger.treat_as_public(STYLE)
     ledger.treat_as_public(FIT)
     ledger.spend(DiscreteLaplace(scale=50 / epsilon), "row count").redeem(DiscreteLaplace)
+    rows = asked.get("rows", 1000)
+    progress(COUNTED, rows, rows)
     ledger.spend(ledger.calibrate(Gaussian(noise_multiplier=1.0)), "single columns")
     progress("compiling", 0, 1)
     progress("fitting", 10, 10)
-    return Twin(json.loads(json.dumps(ledger.statement().to_json())), rows=asked.get("rows", 1000))
+    return Twin(json.loads(json.dumps(ledger.statement().to_json())), rows=rows)
 
 
 def dry_run(data, **options):
     CALLS.append({"data": data, **options})
-    return {"sampling_rate": 0.01, "steps": options["options"].get("steps", 100)}
+    asked = options["options"]
+    supposed = {"rows (supposed)": asked["rows"]} if "rows" in asked else {}
+    return {**supposed, "sampling_rate": 0.01, "steps": options["options"].get("steps", 100)}
 
 
 def load(path, *, model=None, trust_model=False):

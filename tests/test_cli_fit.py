@@ -166,9 +166,29 @@ def test_a_page_about_a_seeded_twin_says_it_once_at_its_top(here, monkeypatch):
     assert ended.stdout.startswith("NOT PRIVATE")
 
 
+def test_a_note_on_many_columns_shows_a_dozen_and_json_all(monkeypatch):
+    names = [f"it's {number}" for number in range(84)]
+    sentence = f"Left out (84): {', '.join(map(repr, names))}. Declare them."
+    make = stub_twin.fit
+    monkeypatch.setattr(stub_twin, "fit", lambda *a, **k: dataclasses.replace(make(*a, **k), notes=(sentence,)))
+    ended = twin("fit", "data.csv", "--epsilon", 1)
+    shown = ", ".join(map(repr, names[:12]))
+    assert f"Left out (84): {shown} and 72 more. Declare them.\n" in ended.stderr
+    ended = twin("fit", "data.csv", "--epsilon", 1, "--force", "--json")
+    assert json.loads(ended.stdout)["notes"] == [sentence]
+
+
 def test_a_delta_above_one_over_the_rows_is_warned_of():
     ended = twin("fit", "data.csv", "--epsilon", 1, "--delta", 0.01, "--quiet")
     assert ended.stderr.startswith("Warning: delta 0.01 is above one over the noisy number of rows, 1000")
+    assert ended.stderr.count("Warning") == 1
+
+
+def test_a_dry_run_warns_of_a_delta_above_one_over_the_rows_that_it_supposes():
+    supposed = ["fit", "data.csv", "--epsilon", 1, "--dry-run", "--set", "rows=500"]
+    ended = twin(*supposed, "--delta", 0.01)
+    assert ended.stderr.startswith("Warning: delta 0.01 is above one over the supposed number of rows, 500")
+    assert "Warning" not in twin(*supposed, "--delta", 0.001).stderr
 
 
 def test_quiet_says_nothing_beside_the_result():

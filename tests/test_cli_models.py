@@ -106,10 +106,10 @@ def test_every_mistake_of_a_model_is_told(here):
 def test_settings_reach_the_model(here, monkeypatch):
     seen = []
 
-    def record(model, schema, *, options):
-        seen.append((model, list(schema), options))
+    def record(model, table, declared, *, options):
+        seen.append((model, list(table.columns), options))
         return checking.Report(model=model)
 
-    monkeypatch.setattr(models, "check_model", record)
+    monkeypatch.setattr(models, "check_on", record)
     assert twin("check", "m.py", "data.csv", "--set", "target=sex").exit_code == 0
     assert seen == [("m.py", ["age", "sex"], {"target": "sex"})]

@@ -73,6 +73,10 @@ def test_a_twin_is_described_and_verified_without_its_code(command):
     assert twin(command, "data.twin", "--json")[1] is False
 
 
+def test_a_description_without_its_code_says_who_states_the_guarantee():
+    assert "`twin verify` recomputes it" in twin("describe", "data.twin")[0].stdout
+
+
 def test_the_code_in_a_twin_is_not_run_unless_it_is_trusted():
     ended, ran = twin("sample", "data.twin", "--n", "5", "--json")
     assert (ended.exit_code, ran) == (1, False)

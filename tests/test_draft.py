@@ -191,6 +191,15 @@ def test_filling_guesses_what_a_schema_lacks_and_leaves_the_rest():
     assert (full.rows, full.constraints, full.guessed) == (4, began.constraints, True)
 
 
+def test_filling_a_schema_of_constraints_alone_guesses_all_columns():
+    table = read_table(pd.DataFrame({"a": [1, 2, 3], "b": [2, 3, 4]}))
+    whole = fill(Schema.from_toml('constraints = ["a <= b"]'), table)
+    assert list(whole) == ["a", "b"]
+    assert len(whole.constraints) == 1
+    with pytest.raises(SchemaError, match="'c'"):
+        fill(Schema.from_toml('constraints = ["a <= c"]'), table)
+
+
 def test_a_schema_that_lacks_nothing_is_not_guessed():
     began = Schema(columns=(Column(name="a", kind="category", dtype="large_string"),))
     assert fill(began, table(a=["x"])) == began

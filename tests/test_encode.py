@@ -361,3 +361,14 @@ def test_a_number_of_any_decimals_comes_back_with_the_digits_that_it_needs(keys,
     given, now = (np.array(numbers, float) for numbers in (texts, back))
     assert (np.abs(given - now) <= 2e-5 * np.maximum(1, np.abs(given))).all()
     assert all(len(str(now)) <= 12 for now in back)
+
+
+def test_days_of_a_typed_table_are_written_to_csv_as_days(tmp_path):
+    days = pa.table({"day": pa.array([datetime.datetime(2022, 4, 12)] * 3, pa.timestamp("ns")), "n": [1, 2, 3]})
+    first, last = datetime.date(2022, 1, 1), datetime.date(2023, 1, 1)
+    typed = Column(name="day", kind="datetime", min=first, max=last, nullable=False, dtype="timestamp[ns]")
+    schema = Schema([typed, Column(name="n", kind="integer", min=0, max=9, nullable=False)])
+    rows = decode(schema, encode(schema, days))
+    assert rows.schema.field("day").type == pa.timestamp("ns")
+    write_table(rows, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == "day,n\n2022-04-12,1\n2022-04-12,2\n2022-04-12,3\n"

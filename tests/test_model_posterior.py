@@ -16,7 +16,7 @@ from model_cases import category, fit, number, sample, schema_of
 
 import twinify_lite as tw
 from twinify_lite import models
-from twinify_lite.errors import ModelError
+from twinify_lite.errors import ArtifactError, ModelError
 from twinify_lite.models.fitting import keep, restore
 from twinify_lite.models.processing import prepare_table, to_frame
 from twinify_lite.models.source import from_text
@@ -131,6 +131,32 @@ def test_a_posterior_goes_through_its_parts(fitted):
     assert sample(again).equals(sample(posterior))
     assert again.describe() == posterior.describe()
     assert again.params.keys() == {"weight"}
+
+
+FORGERIES = {
+    "fewer draws": lambda array: array[:1],
+    "another axis": lambda array: array[..., None],
+    "not numbers": lambda array: np.full_like(array, np.nan),
+    "infinite": lambda array: np.full_like(array, np.inf),
+    "whole numbers": lambda array: np.ones_like(array, np.int64),
+}
+
+
+@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
+def test_arrays_that_the_model_cannot_draw_with_are_refused(fitted, change):
+    meta, arrays, texts = parts_of(fitted[0])
+    assert {"latent_0", "param_0"} <= arrays.keys()
+    for name in ("latent_0", "param_0"):
+        arrays[name] = np.atleast_1d(arrays[name]) if change is FORGERIES["fewer draws"] else arrays[name]
+        with pytest.raises(ArtifactError, match="Fit the twin again"):
+            Posterior.from_parts(meta, arrays | {name: change(arrays[name])}, texts, SCHEMA, model_file=fitted[1])
+
+
+@pytest.mark.parametrize("datasets", [0, -1, 3, 10**6])
+def test_another_number_of_draws_than_there_are_is_refused(fitted, datasets):
+    meta, arrays, texts = parts_of(fitted[0])
+    with pytest.raises(ArtifactError, match="Fit the twin again"):
+        Posterior.from_parts(meta | {"datasets": datasets}, arrays, texts, SCHEMA, model_file=fitted[1])
 
 
 def test_code_inside_a_twin_is_not_run_unless_it_is_trusted(fitted, tmp_path):

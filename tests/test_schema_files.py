@@ -38,6 +38,12 @@ def test_a_file_written_by_hand_is_read_in_its_order():
     assert schema["marital status"].levels == ("single", "married")
 
 
+@pytest.mark.parametrize("text", ['constraints = ["a <= b"]', "rows = 5", '[csv]\nseparator = ";"'])
+def test_what_is_said_of_the_whole_table_needs_no_columns(text):
+    assert list(parse(text)) == []
+    assert parse(render(parse(text))) == parse(text)
+
+
 def problems_of(text):
     with pytest.raises(SchemaError) as refused:
         parse(text)
@@ -77,6 +83,7 @@ def problems_of(text):
         ('[columns.a]\nkind = ["x"]', "Column 'a': there is no kind \\['x'\\]"),
         ('[columns.a]\nkind = "numbre"', "Column 'a': there is no kind 'numbre'; did you mean 'number'\\?"),
         ('[columns.a]\nkind = "category"\nlevles = []', "Column 'a': there is no key 'levles'; did you mean 'levels'"),
+        ('[columns.a]\nkind = "boolean"\nfalse = "no"', "there is no key 'false'. The keys are kind, .*levels"),
         ('[columns.a]\nkind = "number"\nlevles = []', "there is no key 'levles'; did you mean 'levels'\\?"),
         ('[columns.a]\nkind = "number"\nqqq = 3', "there is no key 'qqq'. The keys are kind, nullable,"),
         ('[columns.a]\nkind = "number"\nname = "b"', "there is no key 'name'"),

@@ -6,6 +6,7 @@ import pytest
 
 import twinify_lite as tw
 from twinify_lite.errors import BudgetExceeded
+from twinify_lite.fitting import COUNTED
 from twinify_lite.ledger import Ledger
 from twinify_lite.schema import Column, Schema
 from twinify_lite.verification import verify
@@ -257,9 +258,21 @@ def test_nothing_but_the_row_count_is_run_before_all_is_paid_for(monkeypatch):
     assert {"values", "single columns", "pairs"} <= set(run) <= set(paid)
 
 
-def test_whatever_fails_after_spending_says_what_was_spent():
-    def stop(*_):
+def test_the_noisy_row_count_is_told_before_anything_else_is_paid_for():
+    def stop(phase, done, total):
+        assert (phase, done) == (COUNTED, total)
+        assert 500 < total < 2000
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        tw.fit(small(1000), epsilon=1, schema=SMALL, progress=stop)
+    assert stopped.value.spent.startswith("Spent before this: epsilon 0.02 of 1, delta 0")
+
+
+def test_whatever_fails_after_spending_says_what_was_spent():
+    def stop(phase, *_):
+        if phase != COUNTED:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as stopped:
         tw.fit(small(), epsilon=1, schema=SMALL, progress=stop)

@@ -142,6 +142,13 @@ def test_a_page_names_what_is_left_out_and_says_what_to_do_before_it_lists_what_
     assert lines[-1].startswith("Public: ")
 
 
+def test_a_page_and_a_table_say_that_the_guarantee_is_the_files_own_word(twin):
+    assert "`twin verify` recomputes it" in twin.describe()
+    assert "`twin verify` recomputes it" in twin._repr_html_()
+    seeded = dataclasses.replace(twin, statement=dict(twin.statement) | {"private": False, "why_not": "a test"})
+    assert "verify" not in seeded.describe()
+
+
 def test_html_is_escaped(twin):
     shown = twin._repr_html_()
     assert "<script" not in shown
@@ -213,6 +220,10 @@ FORGERIES = {
     **{f"{kind} without axes": put(kind, lambda array: array.reshape(-1)[0]) for kind in KINDS},
     **{f"NaN in {kind}": put(kind, of(np.nan)) for kind in ("bias", "effects", "shares", "spread", "weight")},
     **{f"infinity in {kind}": put(kind, of(np.inf)) for kind in ("bias", "effects", "shares", "spread", "weight")},
+    **{
+        f"whole numbers in {kind}": put(kind, lambda array: np.ones_like(array, np.int64))
+        for kind in ("bias", "effects", "shares", "spread", "weight")
+    },
     "a negative weight": put("weight", of(-0.5)),
     "a level that there is not": put("level", of(99)),
     "a negative level": put("level", of(-1)),
@@ -238,6 +249,10 @@ FORGERIES = {
     "no kind": lambda p, a, t: p["twin.json"].pop("fitted"),
     "facts that are a list": lambda p, a, t: p.update({"twin.json": [1]}),
     "rows in words": lambda p, a, t: p["twin.json"].update(rows="many"),
+    **{
+        f"rows of {rows}": lambda p, a, t, rows=rows: p["twin.json"].update(rows=rows)
+        for rows in (-5, 0, 2.5, True, 10**12)
+    },
     "no rows": lambda p, a, t: p["twin.json"].pop("rows"),
     "notes that are none": lambda p, a, t: p["twin.json"].update(notes=3),
     "a statement that is a list": lambda p, a, t: p.update({"statement.json": []}),
@@ -245,6 +260,7 @@ FORGERIES = {
     "epsilon in words": lambda p, a, t: p["statement.json"].update(epsilon="small"),
     "private in words": lambda p, a, t: p["statement.json"].update(private="yes"),
     "no stages": lambda p, a, t: p["statement.json"].update(stages=3),
+    "a schema without columns": lambda p, a, t: t.update({"schema.toml": "rows = 5"}),
     "another schema": lambda p, a, t: t.update({"schema.toml": t["schema.toml"].replace("max = 9", "max = 8")}),
     "a schema that is open": lambda p, a, t: t.update({"schema.toml": t["schema.toml"].replace("max = 9", "")}),
 }

@@ -1,5 +1,6 @@
 """Tables are written whole or not at all, and in the look that they were read in."""
 
+import datetime
 import decimal
 import io
 import os
@@ -15,7 +16,7 @@ from table_files import CANARY, PEOPLE, from_bytes, texts
 
 from twinify_lite.errors import TableError
 from twinify_lite.table import CsvStyle, PrivateTable, read_table, replacing, write_table
-from twinify_lite.table.csv_notes import with_decimals, with_style
+from twinify_lite.table.csv_notes import with_decimals, with_style, with_units
 
 
 def test_a_csv_file_is_quoted_only_where_needed(tmp_path):
@@ -231,6 +232,20 @@ def test_a_noted_look_is_written_without_being_asked_for(tmp_path):
 def test_a_style_that_is_given_outdoes_the_noted_one_and_the_decimals_stay(tmp_path):
     write_table(noted(LOOK, x=1), tmp_path / "a.csv", style=CsvStyle("|"))
     assert (tmp_path / "a.csv").read_text(encoding="utf-8") == '"é"|x|y\nü|36.0|0.1\na;b||2\n|-12.5|\n'
+
+
+TIMES = [datetime.datetime(2022, 4, 12, 5), None]
+UNITS = {"day": "2022-04-12", "s": "2022-04-12 05:00:00", "ms": "2022-04-12 05:00:00.000"}
+
+
+@pytest.mark.parametrize(("unit", "text"), UNITS.items())
+def test_times_are_no_finer_than_their_noted_unit(unit, text, tmp_path):
+    table = pa.table({"t": pa.array(TIMES, pa.timestamp("ns")), "n": [1, 2]})
+    write_table(with_units(table, {"t": unit}), tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == f"t,n\n{text},1\n,2\n"
+    write_table(with_units(table, {"t": unit}), tmp_path / "a.parquet")
+    assert pq.read_table(tmp_path / "a.parquet").equals(table)
+    assert b"twinify_lite" not in (tmp_path / "a.parquet").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["tables", "batches", "one batch"])

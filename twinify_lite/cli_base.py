@@ -11,6 +11,7 @@ import errno
 import functools
 import json
 import os
+import re
 import stat
 import sys
 import traceback
@@ -24,6 +25,8 @@ from twinify_lite.errors import TwinError
 #: Set to anything, this shows the whole of an unexpected error, which may contain cells of the table.
 TRACEBACK = "TWIN_TRACEBACK"
 _JSON = "twinify_lite.json"
+# A name as `repr` quotes it; and how many of a list are shown on the way.
+_QUOTED, _NAMES = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", 12
 
 
 class Failure(click.ClickException):
@@ -105,6 +108,20 @@ def _with_spent(message: str, error: BaseException) -> str:
 def printable(text: str) -> str:
     """`text` with every character that does not show, or could steer a terminal, as its escape; lines stay lines."""
     return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+
+
+def shortened(text: str) -> str:
+    """`text` with only the first names of a long list of quoted ones, and how many more there are.
+
+    >>> shortened("Left out (14): " + ", ".join(map(repr, "abcdefghijklmn")) + ".")
+    "Left out (14): 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l' and 2 more."
+    """
+
+    def cut(match: re.Match[str]) -> str:
+        names = re.findall(_QUOTED, match[0])
+        return f"{', '.join(names[:_NAMES])} and {len(names) - _NAMES} more"
+
+    return re.sub(f"{_QUOTED}(?:, {_QUOTED}){{{_NAMES},}}", cut, text)
 
 
 def note(text: str, **style: Any) -> None:

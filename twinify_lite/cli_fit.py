@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import warnings
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,11 +22,12 @@ from twinify_lite.cli_base import (
     require_free,
     require_table,
     settings_option,
+    shortened,
     show,
     show_json,
     warn_not_private,
 )
-from twinify_lite.cli_plan import plan_lines
+from twinify_lite.cli_plan import SUPPOSED, plan_lines
 from twinify_lite.cli_progress import Progress
 from twinify_lite.errors import TwinError
 from twinify_lite.locking import held
@@ -185,15 +188,22 @@ def _refuse_decimal_commas(table: PrivateTable, declared: Schema | None) -> None
     from twinify_lite.schema.notes import decimal_commas
 
     if click.get_current_context().get_parameter_source("decimal") is ParameterSource.DEFAULT:
-        found = list(decimal_commas(table, fill(declared, table)))
+        found = list(decimal_commas(table, fill(_of_columns(declared, table.columns), table)))
         if found:
             raise Failure("\n".join([*found, "Nothing was spent. If they are no numbers, pass --decimal . instead."]))
+
+
+def _of_columns(declared: Schema | None, names: Collection[str]) -> Schema | None:
+    """What is declared of the columns `names`: the others a model's `preprocess` may be about to make."""
+    columns = [column for column in (declared or {}).values() if column.name in names]
+    return dataclasses.replace(declared, columns=tuple(columns), constraints=(), accepted=()) if columns else None
 
 
 def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:
     from twinify_lite import twin
 
     plan = twin.dry_run(**arguments)
+    _warn_delta(arguments["delta"], plan.get(SUPPOSED, 0), "supposed")
     if as_json:
         show_json(plan)
         return
@@ -209,7 +219,8 @@ def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: boo
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
-            return twin.fit(**arguments, checkpoint=checkpoint, resume=resume, progress=progress)
+            report = _reporting(progress, arguments["delta"])
+            return twin.fit(**arguments, checkpoint=checkpoint, resume=resume, progress=report)
     except TwinError:  # going on would end in the same way
         raise
     except BaseException as error:
@@ -217,6 +228,20 @@ def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: boo
         raise
     finally:
         progress.close()
+
+
+def _reporting(progress: Progress, delta: float) -> Callable[..., None]:
+    """`progress`, and a warning as soon as so many rows are known that `delta` is too much for them."""
+    from twinify_lite.fitting import COUNTED
+
+    def report(phase: str, done: int = 0, total: int = 0) -> None:
+        if phase == COUNTED:
+            progress.close()
+            _warn_delta(delta, total, "noisy")
+        else:
+            progress(phase, done, total)
+
+    return report
 
 
 def _point_to(checkpoint: str, error: BaseException) -> None:
@@ -230,8 +255,7 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
     """What is guaranteed, where the twin is, and what to do next."""
     if not quiet:
         for sentence in twin.notes:
-            note(sentence)
-    _warn_delta(twin)
+            note(shortened(sentence))
     if as_json:
         show_json(
             {"twin": target, "private": twin.is_private, "rows": twin.rows, "notes": list(twin.notes)}
@@ -245,12 +269,11 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
         note(f"Next: twin sample {target} --n {twin.rows}{own}")
 
 
-def _warn_delta(twin: Twin) -> None:
-    delta = twin.statement["delta"]
-    if delta * twin.rows > 1:
+def _warn_delta(delta: float, rows: int, known: str) -> None:
+    if delta * rows > 1:
         note(
-            f"Warning: delta {delta:g} is above one over the noisy number of rows, {twin.rows}: it would allow "
-            f"publishing a random person's row. Pass --delta {0.1 / twin.rows:.0e} or less.",
+            f"Warning: delta {delta:g} is above one over the {known} number of rows, {rows}: it would allow "
+            f"publishing a random person's row. Pass --delta {0.1 / rows:.0e} or less.",
             fg="yellow",
         )
 

@@ -53,15 +53,15 @@ def check(
 ) -> None:
     """Try MODEL on made-up rows. Spends nothing.
 
-    The rows have the columns of the table DATA, of which only names and kinds are used.
+    The rows have the columns of the table DATA, or those that MODEL's `preprocess` makes of them. Only names and kinds
+    are used.
     """
     from twinify_lite import models
     from twinify_lite.schema import Schema
-    from twinify_lite.schema.draft import fill
     from twinify_lite.table import read_table
 
     declared = None if schema is None else Schema.load(schema)
-    report = models.check_model(model, fill(declared, read_table(data, **look)), options=dict(settings)).require()
+    report = models.check_on(model, read_table(data, **look), declared, options=dict(settings)).require()
     if as_json:
         columns = {name: site._asdict() for name, site in report.columns.items()}
         show_json({"model": model, "columns": columns, "latents": dict(report.latents)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_ROWS, _NOISE = "rows (supposed)", "noise of "
+SUPPOSED, _NOISE = "rows (supposed)", "noise of "
 _SPENT = ("epsilon", "delta")
 # Settings that have a flag of their own, or follow from the others and the schema.
 _FOLLOWING = ("model", "target", "columns", "choice", "pairs")
@@ -15,8 +15,8 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     """What `dry_run` returns, in groups, numbers to four digits."""
     noise = {name.removeprefix(_NOISE): value for name, value in plan.items() if name.startswith(_NOISE) and value}
     following = {name: plan[name] for name in _FOLLOWING if plan.get(name) is not None}
-    known = {"rows", _ROWS, *_SPENT, *_FOLLOWING}
-    rows = f"For {plan.get(_ROWS)} rows, which are supposed: --set rows=N supposes others, in a dry run."
+    known = {"rows", SUPPOSED, *_SPENT, *_FOLLOWING}
+    rows = f"For {plan.get(SUPPOSED)} rows, which are supposed: --set rows=N supposes others, in a dry run."
     others = {name: value for name, value in plan.items() if name not in known and not name.startswith(_NOISE)}
     groups = {
         "Set by rules; override with --set NAME=VALUE:": others,
@@ -26,7 +26,7 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     }
     width = max((len(name) for group in groups.values() for name in group), default=0)
     lines = [line for title, group in groups.items() if group for line in _group(title, group, width)]
-    return [rows, *lines] if _ROWS in plan else lines
+    return [rows, *lines] if SUPPOSED in plan else lines
 
 
 def _group(title: str, group: Mapping[str, Any], width: int) -> Iterator[str]:

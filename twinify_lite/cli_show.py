@@ -8,6 +8,7 @@ import click
 
 from twinify_lite.cli_base import Failure, json_option, show, show_json, warn_not_private
 from twinify_lite.cli_fit import three_lines
+from twinify_lite.describing import STATED
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Schema
@@ -60,9 +61,9 @@ def _public(schema: Schema, statement: dict[str, Any]) -> dict[str, Any]:
 def _columns_and_guarantee(facts: dict[str, Any]) -> str:
     width = max(map(len, facts["columns"]), default=0)
     columns = [f"  {name:<{width}}  {kind}" for name, kind in facts["columns"].items()]
-    return "\n".join(
-        [*three_lines(facts["statement"]), "A twin of a model that is not part of the package. Its columns:", *columns]
-    )
+    stated = [f"{STATED[0].upper()}{STATED[1:]}."] if facts["private"] else []
+    head = [*three_lines(facts["statement"]), *stated]
+    return "\n".join([*head, "A twin of a model that is not part of the package. Its columns:", *columns])
 
 
 @click.command()

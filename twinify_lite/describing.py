@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from twinify_lite.twin import Twin
 
 
+#: A file says of itself what it guarantees, and who can write it can write that.
+STATED = "the twin states this of itself; `twin verify` recomputes it from the receipts"
+
+
 def require_readable(statement: Any) -> None:
     """Raise `ValueError` or `TypeError` for a statement that could not be shown; whether it holds, `verify` says."""
     for part in (statement, statement["spent"]):
@@ -64,6 +68,7 @@ def _facts(twin: Twin) -> dict[str, Any]:
         "privacy": guarantee if twin.is_private else f"NOT PRIVATE: {statement['why_not']}",
         "spent": f"epsilon {float(spent['epsilon']):.4g}, delta {spent['delta']:.3g}, in "
         f"{sum(len(stage['receipts']) for stage in statement['stages'])} releases",
+        **({"verify": STATED} if twin.is_private else {}),
         "rows": f"about {twin.rows}",
         "model": _model(twin),
         **{name: _short(value) for name, value in twin.fitted.describe().items() if name != "model"},

@@ -20,10 +20,10 @@ from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
-from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError, TwinError
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError, SchemaError, TwinError
 from twinify_lite.ledger import Ledger
 from twinify_lite.receipt import Receipt
-from twinify_lite.request import Ready, Request, require_columns
+from twinify_lite.request import Ready, Request
 from twinify_lite.schema import Schema
 from twinify_lite.table import PrivateTable
 
@@ -37,6 +37,8 @@ _DISCOVERY, _COMFORT = (0.15, 0.3, 0.5), 10.0
 # Rows that a plan is made for when nobody says how many there are.
 _SUPPOSED = 10_000
 _DEVICES = ("auto", "cpu", "gpu")
+#: The phase in which the noisy row count is told, as steps of which all are done: before anything else is paid for.
+COUNTED = "rows counted"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +124,13 @@ class Run:
     checkpoint: Checkpoint
 
     @classmethod
-    def start(cls, request: Request, ready: Ready, checkpoint: Checkpoint) -> Run:
-        """Count the rows, plan with that, and pay."""
+    def start(cls, request: Request, ready: Ready, checkpoint: Checkpoint, progress: Progress) -> Run:
+        """Count the rows, tell how many, plan with that, and pay."""
         ledger = request.ledger()
         ready.note_public(ledger)
         rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
         with telling_what_was_spent(ledger):
+            progress(COUNTED, rows, rows)
             plans = Plans.of(request, ready, rows, ledger)
             receipts = plans.pay(ledger)
             facts = {"request": request.facts(ready), "rows": rows, "left": plans.left}
@@ -168,8 +171,9 @@ class Run:
             self.checkpoint.keep_schema(found.schema, found.notes)
         complete = self.checkpoint.schema
         if not complete.modelled:
+            found = self.notes
             self.checkpoint.discard()
-        require_columns(complete)
+            raise SchemaError("Nothing to model was found, and looking for it had to be paid for:\n" + "\n".join(found))
         return complete
 
     def fit(self, schema: Schema, table: PrivateTable, progress: Progress) -> Any:

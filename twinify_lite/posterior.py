@@ -15,7 +15,7 @@ from jaxtyping import Array
 from numpyro import handlers
 
 from twinify_lite.encode import decode
-from twinify_lite.errors import ModelError
+from twinify_lite.errors import ArtifactError, ModelError
 from twinify_lite.models.processing import finish_table
 from twinify_lite.models.program import Program, prepare, sketch
 from twinify_lite.models.trust import source_of
@@ -99,6 +99,11 @@ class Posterior:
         return finish_table(source, decode(self.program.schema, arrays, rng=rng, rows=rows, **told))
 
     @property
+    def is_postprocessed(self) -> bool:
+        """Whether rows have the columns that the model file's `postprocess` makes, and not those of the schema."""
+        return self.program.source.postprocess is not None
+
+    @property
     def _batch(self) -> Callable[[dict[str, np.ndarray], Array], dict[str, Array]]:
         if "_compiled" not in self.__dict__:
             run = jax.jit(partial(self.program.draw, rows=BATCH))
@@ -154,13 +159,27 @@ class Posterior:
         path or a function) or the installed template, and only if it has the hash that the fit had.
         """
         source = source_of(meta["model"], texts, schema, model_file=model_file, trust_model=trust_model)
-        return cls(
+        made = cls(
             program=prepare(source, schema, meta["options"]),
             draws={name: arrays[f"latent_{i}"] for i, name in enumerate(meta["latents"])},
             params={name: arrays[f"param_{i}"] for i, name in enumerate(meta["params"])},
             datasets=int(meta["datasets"]),
             settings=dict(meta["settings"]),
         )
+        made._require_whole()
+        return made
+
+    def _require_whole(self) -> None:
+        """Refuse arrays that the model cannot draw with: a file may come from anywhere."""
+        sites = sketch(partial(self.program._generate, 1))
+        shapes = {name: np.shape(site["value"]) for name, site in sites.items() if site["type"] in ("sample", "param")}
+        expected = [(array, (self.datasets, *shapes.get(name, array.shape[1:]))) for name, array in self.draws.items()]
+        expected += [(array, shapes.get(name, array.shape)) for name, array in self.params.items()]
+        sound = 1 <= self.datasets <= _DRAWS and all(
+            array.dtype.kind == "f" and array.shape == shape and np.isfinite(array).all() for array, shape in expected
+        )
+        if not sound:
+            raise ArtifactError("The twin's numbers do not fit its model, or are none. Fit the twin again.")
 
 
 def _model_params(program: Program, params: Mapping[str, Array]) -> list[str]:

@@ -124,8 +124,8 @@ def require_columns(schema: Schema) -> None:
     """Refuse a schema that leaves nothing to model."""
     if not schema.modelled:
         raise SchemaError(
-            "No column is left to model. Declare at least one in the schema, with its range or levels: all others are "
-            "identifiers, constants, or were not found within the budget."
+            "No column is left to model: all are identifiers or constants. Declare at least one in the schema as what "
+            "it is, with its range or levels."
         )
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _BATCH = 2**16
 # Batches without a single row of those wanted, after which sampling gives up.
 _PATIENCE = 50
+# No table that fits into a machine's memory has more rows.
+_MOST_ROWS = 10**11
 
 
 def fit(
@@ -74,7 +76,10 @@ def fit(
     with running_on(device), held(checkpoint):
         ready = request.prepare(data, schema, accept)
         require_plan(request, ready)
-        run = Run.resume(request, ready, checkpoint) if resume else Run.start(request, ready, Checkpoint(checkpoint))
+        if resume:
+            run = Run.resume(request, ready, checkpoint)
+        else:
+            run = Run.start(request, ready, Checkpoint(checkpoint), report)
         with telling_what_was_spent(run.ledger):
             complete = run.discover(ready)
             fitted = run.fit(complete, ready.table, report)
@@ -172,19 +177,20 @@ class Twin:
     ) -> Iterator[pa.Table]:
         from twinify_lite.schema.enforcing import Enforcer
         from twinify_lite.where import Filter
+        from twinify_lite.where_shown import ShownFilter
 
         enforcer = Enforcer(self.schema) if self.schema.constraints else None
-        wanted = Filter.of(self.schema, where or {})
+        wanted = (ShownFilter if self.fitted.is_postprocessed else Filter).of(self.schema, where or {})
         made, tried = 0, 0
         while made < n:
             size = batch if wanted else min(batch, n - made)
             rows = self.fitted.generate(size, rng=rng, first=made, enforcer=enforcer, **how)
-            rows = wanted.apply(rows, first=made) if wanted else rows
+            rows = wanted.apply(rows) if wanted else rows
             rows = rows.slice(0, n - made)
             made, tried = made + rows.num_rows, 0 if rows.num_rows else tried + 1
             if tried == _PATIENCE:
                 raise SchemaError(
-                    f"No row of {_PATIENCE * batch} has what `where` asks for. Ask for something likelier."
+                    f"No row of {_PATIENCE * batch} has what `where` asks for. Ask for something likelier.{wanted.hint}"
                 )
             if rows.num_rows:
                 yield rows
@@ -241,15 +247,24 @@ def load(path: str | os.PathLike[str], *, model: Any = None, trust_model: bool =
     try:
         require_readable(statement)
         schema = Schema.from_toml(members["schema.toml"].decode())
+        if not schema.modelled:
+            raise ValueError
         texts = {name: data.decode() for name, data in _folder(members, "texts").items()}
         given = {"model_file": model, "trust_model": trust_model}
         fitted = _fitted_class(facts["fitted"]).from_parts(meta, arrays, texts, schema, **given)
-        rows, notes = int(facts["rows"]), tuple(map(str, facts["notes"]))
+        rows, notes = _row_count(facts["rows"]), tuple(map(str, facts["notes"]))
     except TwinError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ArtifactError(f"{os.fspath(path)} is not a whole twin. Fit the twin again.") from None
     return Twin(schema=schema, fitted=fitted, statement=statement, rows=rows, notes=notes)
+
+
+def _row_count(value: Any) -> int:
+    """The number of rows that a file tells, if a table can have it."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_ROWS:
+        raise ValueError
+    return value
 
 
 def _whole(name: str, value: Any, least: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,19 @@ from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.words import suggestion
 from twinify_lite.table import CsvStyle
 
-_SIGNS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater}
+SIGNS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater}
 _SHOWN = 20  # names or levels, above which the rest of them is dots
+
+#: What a cell can be: missing, a level or special word, a number or tick.
+Possible = None | str | int | float
 
 
 @dataclass(frozen=True)
 class Condition:
     """A column and the text that it must have; an empty one is a missing cell, `>=40` a comparison of a number or time.
 
-    `sign` is empty where the text itself is asked for.
+    `sign` is empty where the text itself is asked for. Numbers are compared as numbers, however they are written, and
+    special values that are numbers are among them.
     """
 
     column: Column
@@ -34,9 +39,8 @@ class Condition:
     @classmethod
     def of(cls, column: Column, value: Any) -> Condition:
         """A special value that looks like a comparison is that value."""
-        text = _text(value)
-        is_comparison = column.is_ranged and text not in map(str, column.special or ())
-        sign = next((sign for sign in _SIGNS if is_comparison and text.startswith(sign)), "")
+        text = text_of(value)
+        sign = sign_of(text) if column.is_ranged and text not in _words(column) else ""
         return cls(column, sign, text.removeprefix(sign).strip() if sign else text)
 
     def holds(self, cells: pa.ChunkedArray, decimal: str) -> np.ndarray:
@@ -44,32 +48,43 @@ class Condition:
         column, found = self.column, parse(self.column, plain(cells), decimal=decimal)
         if not self.text:
             return found.state == MISSING
-        if self._state != VALUE:
-            return found.state == self._state
         if column.is_levelled:
             return (found.state == VALUE) & (found.value == parse(column, pa.array([self.text])).value[0])
-        compare = _SIGNS.get(self.sign, np.equal)
-        return (found.state == VALUE) & compare(found.value, stored(column, np.array([self._number]))[0])
+        if self.text in _words(column) and not self.sign:
+            return found.state == int(parse(column, pa.array([self.text])).state[0])
+        number, compare = stored(column, np.array([self._number]))[0], SIGNS.get(self.sign, np.equal)
+        held = (found.state == VALUE) & compare(found.value, number)
+        for place, special in _special_numbers(column).items():
+            if compare(stored(column, np.array([special]))[0], number):
+                held |= found.state == place
+        return held
 
-    def problem(self) -> str | None:
-        """Why no row can ever have it."""
-        column, name = self.column, self.column.name
+    def meets(self, cell: Possible) -> bool:
+        """Whether such a cell is what is asked for."""
+        if cell is None or not (self.text or self.sign):
+            return cell is None and not (self.text or self.sign)
+        if isinstance(cell, str):
+            return not self.sign and cell == self._level
+        number = None if self.column.is_levelled else self._number
+        return number is not None and bool(SIGNS.get(self.sign, np.equal)(cell, number))
+
+    def problem(self) -> str:
+        """That no row can ever have it, and what the column has instead."""
+        name = self.column.name
         if not self.text and not self.sign:
-            return None if column.nullable else f"Column {name!r} is never missing, so no row has an empty value there."
-        if column.is_levelled:
-            levels = [*column.levels, *([] if column.other is None else [column.other])]
-            known = self.text in levels or (column.kind == "boolean" and self._state == VALUE)
-            return None if known else f"Column {name!r} has no level {self.text!r}. Its levels are {_some(levels)}."
-        if self._is_possible():
-            return None
-        return f"Column {name!r} lies between {column.min} and {column.max}; it never is {self.sign + self.text!r}."
+            return f"Column {name!r} is never missing, so no row has an empty value there."
+        if self.column.is_levelled:
+            return f"Column {name!r} has no level {self.text!r}. Its levels are {some(_levels(self.column))}."
+        return f"{range_of(self.column)}; it never is {self.sign + self.text!r}."
 
     @property
-    def _state(self) -> int:
-        """Of the text as a cell: a value, or a special one."""
-        if self.column.is_ranged and self._number is not None and self.text not in map(str, self.column.special or ()):
-            return VALUE
-        return int(parse(self.column, pa.array([self.text])).state[0])
+    def _level(self) -> str:
+        """The text as the column spells it: yes is a true one."""
+        column = self.column
+        if column.kind == "boolean" and self.text not in column.levels:
+            code, state = (array[0] for array in parse(column, pa.array([self.text])))
+            return column.levels[code] if state == VALUE else self.text
+        return self.text
 
     @property
     def _number(self) -> int | float | None:
@@ -83,25 +98,50 @@ class Condition:
             return ticks(self.column, moment.to_pydatetime()) if pd.notna(moment) else None
         return found
 
-    def _is_possible(self) -> bool:
-        """Whether a number or time can be so: a special value, or one inside the range."""
-        if not self.sign and self.text in map(str, self.column.special or ()):
-            return True
-        number, low, high = (
-            self._number,
-            *(number_of(self.column, bound) for bound in (self.column.min, self.column.max)),
-        )
-        if number is None:
-            return False
-        if self.sign:
-            return bool(_SIGNS[self.sign](low if "<" in self.sign else high, number))
-        step = number if self.column.kind == "datetime" else _step(self.column, number)
-        return low <= number <= high and number == step
+
+def range_of(column: Column) -> str:
+    """Between what a column of numbers or times lies, and what else it can be."""
+    special = f", or is {' or '.join(repr(cell) for cell in column.special)}" if column.special else ""
+    return f"Column {column.name!r} lies between {column.min} and {column.max}{special}"
+
+
+def _levels(column: Column) -> list[str]:
+    return [*column.levels, *([] if column.other is None else [column.other])]
+
+
+def _words(column: Column) -> list[str]:
+    """The special values that are no numbers or times."""
+    return [str(special) for special in column.special or () if number_of(column, special) is None]
+
+
+def _special_numbers(column: Column) -> dict[int, int | float]:
+    """The special values that are numbers or times, by their state."""
+    known = {place: number_of(column, special) for place, special in enumerate(column.special or (), start=1)}
+    return {place: number for place, number in known.items() if number is not None}
+
+
+def _possible(column: Column, conditions: Sequence[Condition]) -> Iterator[Possible]:
+    """Cells of the column, and among them one that meets all of `conditions` if any cell does.
+
+    Of the numbers in the range it is enough to try the ends, the numbers asked for, and one between each two.
+    """
+    if column.nullable:
+        yield None
+    if column.is_levelled:
+        yield from _levels(column)
+        return
+    yield from _words(column)
+    yield from _special_numbers(column).values()
+    low, high = (number_of(column, bound) for bound in (column.min, column.max))
+    asked = [number for number in (condition._number for condition in conditions) if number is not None]
+    points = sorted([low, high, *(number for number in asked if low <= number <= high)])
+    between = [(one + other) / 2 for one, other in pairwise(points)]
+    yield from (number for number in (_step(column, point) for point in points + between) if low <= number <= high)
 
 
 def _step(column: Column, number: float) -> float:
-    """The nearest number with the column's decimals."""
-    return round(number) if column.kind == "integer" else float(rounded(column, np.array([number]))[0])
+    """The nearest number with the column's decimals, or whole tick."""
+    return float(rounded(column, np.array([number]))[0]) if column.kind == "number" else round(number)
 
 
 @dataclass(frozen=True)
@@ -114,40 +154,72 @@ class Filter:
     @classmethod
     def of(cls, schema: Schema, where: Mapping[str, Any]) -> Filter | None:
         """None if nothing is asked for; what no row can have is refused. A list of values are several conditions."""
-        lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in where.items()}
+        lists = listed(where)
         problems = [problem for name, values in lists.items() for problem in _problems(schema, name, values)]
         if problems:
             raise SchemaError.listing(problems)
         wanted = tuple(Condition.of(schema[name], value) for name, values in lists.items() for value in values)
         return cls(schema, wanted) if wanted else None
 
-    def apply(self, rows: pa.Table, *, first: int) -> pa.Table:
-        """The rows that have the wanted values; surrogate identifiers are counted anew from `first`."""
+    def apply(self, rows: pa.Table) -> pa.Table:
+        """The rows that have the wanted values; surrogate identifiers are counted anew."""
         keep, decimal = np.ones(rows.num_rows, bool), (self.schema.style or CsvStyle()).decimal
         for condition in self.wanted:
             keep &= condition.holds(rows.column(condition.column.name), decimal)
-        kept = rows.filter(pa.array(keep))
-        for column in self.schema.columns:
-            if column.kind == "identifier" and column.sample == "surrogate":
-                numbers = rows.column(column.name).slice(0, kept.num_rows)
-                kept = kept.set_column(kept.column_names.index(column.name), column.name, numbers)
-        return kept
+        return kept_rows(self.schema, rows, keep)
+
+    @property
+    def hint(self) -> str:
+        """What the columns asked for can be, for whoever asked for something too rare."""
+        ranged = {condition.column.name: condition.column for condition in self.wanted if condition.column.is_ranged}
+        return "".join(f" {range_of(column)}." for column in ranged.values())
 
 
-def _text(value: Any) -> str:
+def kept_rows(schema: Schema, rows: pa.Table, keep: np.ndarray) -> pa.Table:
+    """The rows to keep, surrogate identifiers counted as if there were no others."""
+    kept = rows.filter(pa.array(keep))
+    for column in schema.columns:
+        if column.kind == "identifier" and column.sample == "surrogate" and column.name in rows.column_names:
+            numbers = rows.column(column.name).slice(0, kept.num_rows)
+            kept = kept.set_column(kept.column_names.index(column.name), column.name, numbers)
+    return kept
+
+
+def listed(where: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """All values that are asked for, by columns."""
+    return {name: list(value) if isinstance(value, list | tuple) else [value] for name, value in where.items()}
+
+
+def sign_of(text: str) -> str:
+    """The comparison that a text begins with, or nothing."""
+    return next((sign for sign in SIGNS if text.startswith(sign)), "")
+
+
+def text_of(value: Any) -> str:
+    """What is asked for as a cell is written; empty for a missing one."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def unknown_column(name: str, names: list[str]) -> str:
+    """That rows cannot be chosen by this column, and by which they can."""
+    return f"There is no column {name!r} to choose rows by, which can be {some(names)}{suggestion(name, names) or '.'}"
+
+
 def _problems(schema: Schema, name: str, values: list[Any]) -> Iterator[str]:
     if name not in schema or not schema[name].is_modelled:
-        names = [column.name for column in schema.modelled]
-        hint = suggestion(name, names) or "."
-        yield f"There is no column {name!r} to choose rows by, which can be {_some(names)}{hint}"
+        yield unknown_column(name, [column.name for column in schema.modelled])
         return
-    yield from filter(None, (Condition.of(schema[name], value).problem() for value in values))
+    conditions = [Condition.of(schema[name], value) for value in values]
+    possible = list(_possible(schema[name], conditions))
+    never = [condition for condition in conditions if not any(map(condition.meets, possible))]
+    yield from (condition.problem() for condition in never)
+    if not never and not any(all(one.meets(cell) for one in conditions) for cell in possible):
+        asked = " and ".join(repr(one.sign + one.text) for one in conditions)
+        yield f"No cell of column {name!r} can be {asked} at once. Ask for one of them."
 
 
-def _some(words: list[str]) -> str:
+def some(words: list[str]) -> str:
+    """The first of them, quoted."""
     return ", ".join([*map(repr, words[:_SHOWN]), *["..."] * (len(words) > _SHOWN)])

@@ -31,6 +31,7 @@ class Chained:
     datasets: ClassVar[int] = 1000
     #: Data set 0 is the best estimate; those from here on are draws.
     first_draw: ClassVar[int] = 1
+    is_postprocessed: ClassVar[bool] = False
 
     schema: Schema
     levels: tuple[Levels, ...]
@@ -153,7 +154,7 @@ def _levels_from(arrays: Mapping[str, np.ndarray], number: int) -> Levels:
     of_code, line = arrays[f"level.{number}"], arrays[f"line.{number}"]
     if of_code.dtype.kind != "i" or line.dtype.kind != "i":
         raise ValueError
-    return Levels(of_code.astype(np.int64), arrays[f"weight.{number}"].astype(np.float64), line.astype(np.int64))
+    return Levels(of_code.astype(np.int64), _floats(arrays[f"weight.{number}"]), line.astype(np.int64))
 
 
 def _link_from(entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Link:
@@ -161,11 +162,17 @@ def _link_from(entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Li
     return Link(
         column,
         parents,
-        arrays[f"bias.{column}"].astype(np.float64),
-        tuple(arrays[f"effects.{column}.{parent}"].astype(np.float64) for parent in parents),
-        tuple(arrays[f"spread.{column}.{parent}"].astype(np.float64) for parent in parents),
-        arrays[f"shares.{column}"].astype(np.float64),
+        _floats(arrays[f"bias.{column}"]),
+        tuple(_floats(arrays[f"effects.{column}.{parent}"]) for parent in parents),
+        tuple(_floats(arrays[f"spread.{column}.{parent}"]) for parent in parents),
+        _floats(arrays[f"shares.{column}"]),
     )
+
+
+def _floats(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind != "f":
+        raise ValueError
+    return array.astype(np.float64)
 
 
 def _require_whole(schema: Schema, levels: Sequence[Levels], links: Sequence[Link], bins: Any) -> None:

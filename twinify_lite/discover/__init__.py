@@ -37,6 +37,7 @@ from twinify_lite.ledger import Ledger
 from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import fill
+from twinify_lite.schema.notes import ordered_categoricals
 from twinify_lite.statement import FIT, GUESSED, STYLE, TYPES, accepted_of
 from twinify_lite.table import PrivateTable, read_table
 
@@ -241,11 +242,11 @@ def _openness(column: Column) -> float:
 
 def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> Discovery:
     """Make the tallies that `payment` paid for, and complete `schema` with what they show."""
-    declared = unrounded(schema)
+    declared = [*unrounded(schema), *ordered_categoricals(table, schema)]
     if not payment:
         return Discovery(schema=schema, rows=rows, notes=tuple(declared))
     looks = [look_at(column, table) for column in schema.modelled if column.open]
     find_values(looks, payment)
     find_ranges([look for look in looks if look.seeks_range], payment)
-    schema, notes = complete(schema, looks)
+    schema, notes = complete(schema, looks, rows)
     return Discovery(schema=schema, rows=rows, notes=(*notes, *declared))

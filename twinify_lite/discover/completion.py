@@ -14,10 +14,14 @@ from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Cell, Column, Schema
 from twinify_lite.schema.constraints import Condition, Constraint
 
+# Of the rows: where so many are missing and nothing else was found, all are.
+_ALL = 0.95
 
-def complete(schema: Schema, looks: Sequence[Look]) -> tuple[Schema, tuple[str, ...]]:
-    """The schema with all that was found, and what the user should know."""
-    columns = [_said(_COMPLETE[look.column.is_ranged](look), look.column, schema.constraints) for look in looks]
+
+def complete(schema: Schema, looks: Sequence[Look], rows: int) -> tuple[Schema, tuple[str, ...]]:
+    """The schema with all that was found in about so many rows, and what the user should know."""
+    found = [_or_missing(_COMPLETE[look.column.is_ranged](look), look, rows) for look in looks]
+    columns = [_said(column, look.column, schema.constraints) for column, look in zip(found, looks, strict=True)]
     whole = dataclasses.replace(schema, constraints=()).replace_columns(columns)
     kept = tuple(constraint for constraint in schema.constraints if not constraint.problems(whole))
     dropped = [constraint for constraint in schema.constraints if constraint not in kept]
@@ -26,6 +30,13 @@ def complete(schema: Schema, looks: Sequence[Look]) -> tuple[Schema, tuple[str, 
 
 def _left_out(column: Column) -> Column:
     return Column(name=column.name, kind="identifier", dtype=column.dtype)
+
+
+def _or_missing(column: Column, look: Look, rows: int) -> Column:
+    """The column; or if nothing was found in it but missing cells, in about every row, one of those."""
+    if column.is_modelled or look.missing_rows < _ALL * rows:
+        return column
+    return Column(name=column.name, kind="constant", nullable=True, dtype=look.column.dtype)
 
 
 def _nullable(look: Look) -> bool:

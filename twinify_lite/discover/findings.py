@@ -44,7 +44,8 @@ class Look:
     Private: `_codes` number the cells by what they hold, 0 for missing; `_numbers` are the numbers among that, on the
     scale of `Cells.value` and in their order, then come texts, which are NaN there; `_items` are all of them as they
     are, and `known` marks those that are asked for by name, as missing is. Equal numbers are one item however they are
-    written. Public: `frequent`, what was found and its noisy tally, whether cells are `missing`, and the `range`.
+    written. Public: `frequent`, what was found and its noisy tally, whether cells are `missing`, in about how many rows
+    at least (`missing_rows`), and the `range`.
     """
 
     column: Column
@@ -56,6 +57,7 @@ class Look:
     known: np.ndarray = field(repr=False)
     frequent: dict[str | int | float, float] = field(default_factory=dict)
     missing: bool = False
+    missing_rows: float = 0.0
     range: tuple[float, float] | None = None
     is_skewed: bool = False
 
@@ -170,18 +172,22 @@ def find_values(looks: list[Look], payment: Payment) -> None:
     chance = selection_chance(payment["new values"]) / max(1, sum(look.seeks_values for look in looks))
     for look in looks:
         look.ask(codes_of(look.column) if "special" in look.column.open else ())
-    _take(looks, Tally(payment["values"], [value_ballot(look) for look in looks]), _FIRST * chance)
+    _take(looks, Tally(payment["values"], [value_ballot(look) for look in looks]), _FIRST * chance, counts_missing=True)
     for look in looks:
         look.ask(known_beside(look.frequent_texts) if "levels" in look.column.open else ())
     _take(looks, Tally(payment["rare values"], [rare_value_ballot(look) for look in looks]), (1 - _FIRST) * chance)
 
 
-def _take(looks: list[Look], tally: Tally, chance: float) -> None:
+def _take(looks: list[Look], tally: Tally, chance: float, *, counts_missing: bool = False) -> None:
+    # Where values are sought every row votes, so that a vote weighs at most as much as among those columns.
+    spread = max(1, sum(_SQUARE[look.column.is_ranged] for look in looks if look.seeks_values))
     for place, look in enumerate(looks):
         noisy = np.empty(len(look.known))
         noisy[look.known] = tally.counts(place, look.known)
         noisy[~look.known] = tally.select(place, ~look.known, delta=chance)
         look.take(noisy, tally.scale)
+        if counts_missing and look.missing:
+            look.missing_rows = float(noisy[0]) * math.sqrt(spread / _SQUARE[look.column.is_ranged])
 
 
 def value_ballot(look: Look) -> Ballot:

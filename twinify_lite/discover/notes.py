@@ -17,13 +17,25 @@ OTHER = "other"
 def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Constraint]) -> list[str]:
     """One sentence or two for each thing that the user may want to change."""
     pairs = list(zip(looks, columns, strict=True))
-    lost = [look for look, column in pairs if not column.is_modelled]
+    lost = [look for look, column in pairs if column.kind == "identifier"]
+    nothing = [look.column.name for look, column in pairs if column.kind == "constant"]
     empty = [look.column.name for look in lost if look.missing]
     unfound = [look.column.name for look in lost if not look.missing]
     others = [column.name for look, column in pairs if column.other == OTHER != look.column.other]
-    narrow = [look.column.name for look, column in pairs if column.is_ranged and bounds(look).is_narrow]
+    narrow = [look for look, column in pairs if column.is_ranged and bounds(look).is_narrow]
+    single = [look.column.name for look in narrow if look.range is None]
+    beyond = [look.column.name for look in narrow if look.range is not None]
     said = [
-        ("Left out", empty, "Nothing but missing cells was found in them: declare `levels`, or `min` and `max`."),
+        (
+            "Left out",
+            empty,
+            "In them missing cells were found, but no level or range: declare `levels`, or `min` and `max`.",
+        ),
+        (
+            "Missing in every row",
+            nothing,
+            "Nothing but missing cells was found in them; if there are others, declare `levels`, or `min` and `max`.",
+        ),
         (
             "Left out",
             unfound,
@@ -31,7 +43,8 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
             "`levels`, or `min` and `max`, or a date's `format`; where every row has a value of its own, "
             '`kind = "identifier"`, with `sample = "surrogate"` to have values made up; or raise epsilon.',
         ),
-        ("Only one number found", narrow, "Declare `min` and `max` to keep the others."),
+        ("Only single values found", single, "If there are others, declare `min` and `max` to keep them."),
+        ("The declared `min` or `max` lies beyond all that was found", beyond, "Correct it, or declare both."),
         (
             f"With a level {OTHER!r}",
             others,
@@ -41,7 +54,7 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     listed = [f"{head} ({len(names)}): {_names(names)}. {rest}" for head, names, rest in said if names]
     listed += _never_missing(pairs)
     ignored = [f"Ignored, because it does not fit what was found: {constraint}." for constraint in dropped]
-    if len(lost) == len(columns) and columns:
+    if len(lost) == len(columns) and unfound:
         listed.insert(0, "No open column could be discovered. The table is small for this epsilon.")
     return [*listed, *ignored]
 

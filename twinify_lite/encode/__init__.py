@@ -28,7 +28,7 @@ from twinify_lite.encode.refusals import (
 )
 from twinify_lite.schema import Column, Schema
 from twinify_lite.table import CsvStyle, PrivateTable, read_table
-from twinify_lite.table.csv_notes import with_decimals, with_style
+from twinify_lite.table.csv_notes import with_decimals, with_style, with_units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +39,8 @@ __all__ = ["BINS", "Layout", "decode", "encode", "layout"]
 
 Bins = int | Mapping[str, int]
 BINS = 32
+# How fine a CSV file tells times; hours and minutes are told to the second.
+_UNITS = {"day": "day", "millisecond": "ms", "microsecond": "us"}
 
 
 def encode(
@@ -85,7 +87,7 @@ def decode(
     it, each is the middle of its bin. `rows` is needed only if no column is modelled. `first` rows came before these,
     for the running numbers of surrogate identifiers. With `dictionaries`, texts of levels are dictionaries, which are
     quicker to make and to write. The table tells `write_table` the look of a CSV file: the style of
-    the schema, and the decimals of its columns.
+    the schema, the decimals of its numbers and the units of its times.
     """
     turn = _view(view)
     refuse(schema_problems(schema))
@@ -119,7 +121,8 @@ def _written(schema: Schema, cells: dict[str, Cells], first: int, rows: int, dic
         elif column.sample == "surrogate":
             made[column.name] = _surrogates(column, first, rows)
     decimals = {column.name: column.decimals for column in schema.columns if _has_fixed_decimals(column)}
-    return with_style(with_decimals(pa.table(made), decimals), schema.style)
+    units = {column.name: _UNITS.get(column.resolution, "s") for column in schema.columns if column.kind == "datetime"}
+    return with_style(with_units(with_decimals(pa.table(made), decimals), units), schema.style)
 
 
 def _has_fixed_decimals(column: Column) -> bool:
@@ -239,7 +242,9 @@ def _surrogates(column: Column, first: int, rows: int) -> pa.Array:
 
 
 def _constant(column: Column, rows: int) -> pa.Array:
-    """The value in each row; in the column's type, where it is of that type."""
+    """The value in each row, or nothing; in the column's type, where it is of that type."""
+    if column.value is None:
+        return pa.nulls(rows, arrow_type(column))
     value = pa.array([column.value])
     typed = None if column.dtype is None else attempt(value, arrow_type(column))
     return (value if typed is None else typed).take(pa.array(np.zeros(rows, np.int32)))

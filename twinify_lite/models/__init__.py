@@ -19,6 +19,7 @@ _EXPORTS = {
     "Rows": "rows",
     "bounded": "likelihoods",
     "check_model": "checking",
+    "check_on": "checking",
     "choose_target": "parts",
     "cutpoints": "likelihoods",
     "dense": "parts",

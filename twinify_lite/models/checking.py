@@ -17,13 +17,15 @@ from twinify_lite.dpsvi import rows as row_checks
 from twinify_lite.errors import ModelError
 from twinify_lite.models.guessing import made_up_schema
 from twinify_lite.models.likelihoods import Blend
-from twinify_lite.models.processing import processing_problems
+from twinify_lite.models.processing import made_up_frame, processing_problems
 from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays
-from twinify_lite.models.resolving import find_source
+from twinify_lite.models.resolving import find_source, resolve
 from twinify_lite.models.rows import PLATE
 from twinify_lite.models.source import Source
 from twinify_lite.models.units import state_site
 from twinify_lite.schema import Schema
+from twinify_lite.schema.draft import draft, fill
+from twinify_lite.table import PrivateTable
 
 _ROWS = 64
 # So many columns, and so many problems, are shown: a screen.
@@ -84,10 +86,30 @@ class Report:
             yield f"... and {len(self.columns) - _COLUMNS} columns more, which --json lists."
 
 
-def check_model(model: Any, schema: Schema, *, options: Mapping[str, Any] | None = None) -> Report:
+def check_on(
+    model: Any, table: PrivateTable, declared: Schema | None = None, *, options: Mapping[str, Any] | None = None
+) -> Report:
+    """`check_model` with the columns that a fit of `table` would have: those that `preprocess` makes of it, if any.
+
+    Of the table only names and kinds are used: `preprocess` is run on made-up rows. `declared` speaks of the columns
+    that the model sees, as in a fit.
+    """
+    raw = draft(table)
+    found = resolve(model, declared or raw)
+    source = getattr(found, "source", None)
+    if source is None or source.preprocess is None:
+        return check_model(model, fill(declared, table), options=options)
+    prepared = found.prepare(PrivateTable(made_up_frame(raw, _ROWS)))
+    return check_model(model, fill(declared, prepared), options=options, raw=raw)
+
+
+def check_model(
+    model: Any, schema: Schema, *, options: Mapping[str, Any] | None = None, raw: Schema | None = None
+) -> Report:
     """Try `model` on made-up rows of `schema` and report every mistake that shows. No data is read, nothing is spent.
 
-    `model` is all that `resolve` takes. What the schema leaves open is made up too.
+    `model` is all that `resolve` takes. What the schema leaves open is made up too. `raw` are the columns before
+    `preprocess`, where those are others.
     """
     name = str(getattr(model, "__name__", model))
     if name == "auto":  # made by the package for any table
@@ -96,7 +118,7 @@ def check_model(model: Any, schema: Schema, *, options: Mapping[str, Any] | None
         source = find_source(model, schema)
     except ModelError as error:
         return Report(model=name, problems=tuple(str(error).split("\n")))
-    problems = list(processing_problems(source, schema))
+    problems = list(processing_problems(source, schema, schema if raw is None else raw))
     seen = look(source, made_up_schema(schema), options or {})
     columns = _column_sites(schema)
     problems += [*seen.problems, *latent_problems(source, seen.sites, columns)]

@@ -9,7 +9,6 @@ second for 3,000 rows), and it is sound, up to a function that keeps something o
 
 from __future__ import annotations
 
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,7 +22,7 @@ from twinify_lite.encode import decode
 from twinify_lite.errors import ModelError
 from twinify_lite.models.guessing import made_up_schema
 from twinify_lite.models.program import made_up_arrays
-from twinify_lite.models.source import Source
+from twinify_lite.models.source import Source, new_module
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import draft
 from twinify_lite.table import PrivateTable
@@ -45,7 +44,7 @@ def prepare_table(source: Source, table: PrivateTable) -> PrivateTable:
     if source.preprocess is None:
         return table
     schema = draft(table)
-    problems = list(_problems(source, "preprocess", _made_up_frame(schema, _ROWS)))
+    problems = list(_problems(source, "preprocess", made_up_frame(schema, _ROWS)))
     if problems:
         raise ModelError("\n".join(problems))
     wanted = _types(source.preprocess, schema)
@@ -60,7 +59,10 @@ def finish_table(source: Source, table: pa.Table) -> pa.Table:
     """What `postprocess` makes of generated rows; they themselves if there is none."""
     if source.postprocess is None:
         return table
-    made = source.postprocess(table.to_pandas())
+    try:
+        made = _result(source.postprocess, table.to_pandas())
+    except Exception as error:  # whatever the user's code raises; the rows are public
+        raise ModelError(f"{source.locate(error)} (in postprocess, on generated rows)") from None
     return pa.Table.from_pandas(made, preserve_index=False).replace_schema_metadata(table.schema.metadata)
 
 
@@ -101,7 +103,7 @@ def _truth(cell: Any) -> Any:
 
 def _types(function: Frame, schema: Schema) -> dict[str, pa.DataType]:
     """The columns that the function makes, and their types, from made-up rows: public, whatever the table holds."""
-    made = function(_made_up_frame(schema, _ROWS))
+    made = function(made_up_frame(schema, _ROWS))
     return {field.name: field.type for field in pa.Schema.from_pandas(made, preserve_index=False)}
 
 
@@ -135,14 +137,24 @@ def _cell(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
 # -- the check --------------------------------------------------------------------------------------------------------
 
 
-def processing_problems(source: Source, schema: Schema) -> Iterator[str]:
-    """Whether the functions work row by row, tried on made-up rows: alone, among others, reversed, and again."""
-    for key in ("preprocess", "postprocess"):
-        if getattr(source, key) is not None:
-            yield from _problems(source, key, _made_up_frame(schema, _ROWS))
+def processing_problems(source: Source, schema: Schema, raw: Schema) -> Iterator[str]:
+    """Whether the functions work row by row, tried on made-up rows: alone, among others, reversed, and again.
+
+    `preprocess` is given the columns of `raw`, `postprocess` those of `schema`, which the model draws.
+    """
+    if source.preprocess is not None:
+        yield from _problems(source, "preprocess", made_up_frame(raw, _ROWS))
+    if source.postprocess is not None:
+        yield from _problems(source, "postprocess", _drawn_frame(schema, _ROWS))
 
 
-def _made_up_frame(schema: Schema, rows: int) -> pd.DataFrame:
+def _drawn_frame(schema: Schema, rows: int) -> pd.DataFrame:
+    """Rows that nobody has, as a model of `schema` draws them."""
+    whole = made_up_schema(schema)
+    return decode(whole, made_up_arrays(whole, rows, seed=3), rows=rows).to_pandas()
+
+
+def made_up_frame(schema: Schema, rows: int) -> pd.DataFrame:
     """Rows that nobody has, with missing cells and the ends of ranges among them."""
     whole = made_up_schema(schema)
     nullable = whole.replace_columns(column.replace(nullable=True) for column in whole.modelled)
@@ -158,7 +170,7 @@ def _fresh(source: Source, key: str) -> Callable[[], Frame]:
     code = compile(source.text, source.path or source.name, "exec")
 
     def run() -> Frame:
-        module = types.ModuleType("twinify_lite_model")
+        module = new_module(source.path)
         exec(code, module.__dict__)
         return module.__dict__[key]
 

@@ -94,8 +94,7 @@ def from_file(path: str | os.PathLike[str], *, origin: Origin = "file", name: st
 def from_text(text: str, *, name: str, origin: Origin = "file", path: str = "") -> Source:
     """Run the text of a model file: only ever one that the user gave, or trusts by name."""
     path = path or f"<{name}>"
-    module = types.ModuleType("twinify_lite_model")
-    module.__file__ = path
+    module = new_module(path)
     try:
         exec(compile(text, path, "exec"), module.__dict__)
     except SyntaxError as error:
@@ -107,6 +106,13 @@ def from_text(text: str, *, name: str, origin: Origin = "file", path: str = "") 
             f"{name}{where}: running the file failed: {type(error).__name__}: {_first_lines(error)}."
         ) from None
     return _source(module.__dict__, name=name, origin=origin, text=text, sha256=digest(text), path=path)
+
+
+def new_module(path: str) -> types.ModuleType:
+    """An empty module for a model file to be run in, which knows where the file is."""
+    module = types.ModuleType("twinify_lite_model")
+    module.__file__ = path
+    return module
 
 
 def from_function(model: Callable[..., Any], *, guide: Any = None, start: Any = None) -> Source:

@@ -33,7 +33,7 @@ KINDS: dict[str, str] = {
     "boolean": "true or false",
     "datetime": "a date or a time, with or without a zone",
     "identifier": "a name or key of one row: never modelled, left out or made up anew",
-    "constant": "the same value in every row",
+    "constant": "the same value in every row; none, where it is nullable",
 }
 RANGED = ("number", "integer", "datetime")
 LEVELLED = ("category", "ordinal", "boolean")

@@ -24,7 +24,7 @@ def notes(table: PrivateTable, schema: Schema) -> list[str]:
         # Then the names may be the cells of a row, so that no other note may name a column.
         return ["All column names are numbers: if the file has no header, add one."]
     doubts = [_HEADLESS] if any(map(is_number, table.columns)) and table.style is not None else []
-    return [*doubts, *decimal_commas(table, schema), *_ordered(table, schema), *_many_levels(table, schema)]
+    return [*doubts, *decimal_commas(table, schema), *ordered_categoricals(table, schema), *_many_levels(table, schema)]
 
 
 def decimal_commas(table: PrivateTable, schema: Schema) -> Iterator[str]:
@@ -36,7 +36,8 @@ def decimal_commas(table: PrivateTable, schema: Schema) -> Iterator[str]:
             yield f'Column {column.name!r} looks like numbers with decimal commas: add --decimal , (`decimal=","`).'
 
 
-def _ordered(table: PrivateTable, schema: Schema) -> Iterator[str]:
+def ordered_categoricals(table: PrivateTable, schema: Schema) -> Iterator[str]:
+    """A sentence for each column whose type has an order that is lost: its list of categories is no public thing."""
     types = {field.name: field.type for field in table.reveal().schema}
     for column in schema.columns:
         kind = types[column.name]

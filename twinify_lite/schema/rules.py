@@ -47,12 +47,13 @@ def _problems(column: Column) -> Iterator[str]:
 
 
 def _check(key: str, column: Column) -> Iterator[str]:
-    """A key that is left open needs no check; but `value` and an ordinal's `levels` may not be left open."""
+    """A key that is left open needs no check; but an ordinal's `levels` may not be left open, nor a constant's `value`,
+    unless it is nullable: then all of it is missing."""
     value = getattr(column, key)
     if value is not None:
         yield from CHECKS[key](value, column)
-    elif key == "value":
-        yield "a constant needs its value. Add value = ..."
+    elif key == "value" and not column.nullable:
+        yield "a constant needs its value. Add value = ..., or nullable = true if every cell is missing."
     elif key == "levels" and column.kind == "ordinal":
         yield (
             "an ordinal must declare its levels, because their order cannot be discovered. Add levels = [...] from the "
@@ -113,7 +114,8 @@ def schema_problems(schema: Schema) -> list[str]:
 
 
 def _check_columns(schema: Schema) -> Iterator[str]:
-    if not schema.columns:
+    # What is said of the table as a whole needs no columns: those that are not declared are guessed.
+    if not (schema.columns or schema.constraints or schema.rows or schema.style):
         yield "There are no columns. Add one: [columns.NAME] with kind = ... below it."
     for name, times in collections.Counter(column.name for column in schema.columns).items():
         if times > 1:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TOP = ("rows", "guessed", "accepted", "constraints", "csv", "columns")
 WIDTH = 120
+# How alike a word must be to a key of another kind to be taken for it.
+_SURE = 0.75
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
@@ -123,7 +125,7 @@ def _key_problems(name: str, kind: str | None, table: dict[str, Any]) -> Iterato
     every = tuple(dict.fromkeys(key for keys in KEYS.values() for key in keys))
     own = keys_of(kind) or every
     for key, value in table.items():
-        near = suggestion(key, own) or suggestion(key, every)
+        near = suggestion(key, own) or suggestion(key, every, least=_SURE)
         if key in every:
             if key not in own:
                 yield misplaced(kind, key)
@@ -181,7 +183,7 @@ def _style_problems(table: Any) -> Iterator[str]:
 
 def _is_judgeable(constraint: Constraint, columns: dict[str, Column | None]) -> bool:
     """Whether all its columns are sound or not there at all: of one with problems, it is not known what it allows."""
-    return any(columns.values()) and all(columns.get(name, True) for name in constraint.named)
+    return (not columns or any(columns.values())) and all(columns.get(name, True) for name in constraint.named)
 
 
 def _stand_in(name: str) -> Column:

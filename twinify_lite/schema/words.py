@@ -18,9 +18,12 @@ SYNONYMS = {
 }
 
 
-def suggestion(word: object, words: Iterable[str]) -> str:
-    """The end of a sentence about a misspelt word, with the one that was probably meant; empty if none is near."""
-    close = difflib.get_close_matches(str(word).lower(), list(words), n=1)
+def suggestion(word: object, words: Iterable[str], *, least: float = 0.6) -> str:
+    """The end of a sentence about a misspelt word, with the one that was probably meant; empty if none is near.
+
+    `least` is how alike they must be, from 0 to 1.
+    """
+    close = difflib.get_close_matches(str(word).lower(), list(words), n=1, cutoff=least)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinify_lite.errors import TableError
-from twinify_lite.table.csv_notes import decimals_of
+from twinify_lite.table.csv_notes import decimals_of, units_of
 from twinify_lite.table.csv_parts import TEXT, Part, always, changed, joined, looked_up, pointed, whole
 from twinify_lite.table.csv_style import SEPARATORS, CsvStyle
 
@@ -21,13 +21,13 @@ _WRITE_BYTES = 16 << 20
 class CsvWriter:
     """Write tables as CSV to `file`: one header, quotes only where they are needed, a missing cell as nothing.
 
-    Numbers of which `schema` notes the decimals have all of these. Formal guarantee: `read_csv` gives back the same
-    texts, and guesses the separator rightly.
+    Numbers of which `schema` notes the decimals have all of these, and times of which it notes the unit no finer one.
+    Formal guarantee: `read_csv` gives back the same texts, and guesses the separator rightly.
     """
 
     def __init__(self, file: BinaryIO, schema: pa.Schema, style: CsvStyle):
         self._file, self._style = file, style
-        self._decimals = decimals_of(schema)
+        self._decimals, self._units = decimals_of(schema), units_of(schema)
         self._alone = len(schema) == 1
         # Other separators in the header, or in an only column, would mislead whoever guesses the separator.
         self._special = "".join(SEPARATORS) + '"\r\n' if self._alone else style.separator + '"\r\n'
@@ -66,7 +66,7 @@ class CsvWriter:
         elif name in self._decimals:
             parts = pointed(column, self._decimals[name], apart=is_digits)
         else:
-            parts = [column.cast(TEXT)]
+            parts = [column.cast(self._units.get(name, column.type), safe=False).cast(TEXT)]
         if self._style.decimal == "," and has_point:
             parts = [changed(part, lambda text: pc.replace_substring(text, ".", ",")) for part in parts]
         return parts if is_digits else [changed(part, self._quoted) for part in parts]
