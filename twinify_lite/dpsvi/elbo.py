@@ -18,8 +18,8 @@ from jaxtyping import Array, Float, PyTree
 from numpyro.distributions import biject_to, kl_divergence
 from numpyro.infer import ELBO, Trace_ELBO, TraceMeanField_ELBO
 
-from twinify_lite.dpsvi import rows as row_sites
-from twinify_lite.dpsvi.rows import Structure, log_prob, plate_scale, run, samples
+from twinify_lite.dpsvi.rows import Structure
+from twinify_lite.dpsvi.sites import Trace, log_prob, plate_scale, run, samples
 
 Site = dict[str, Any]
 Params = dict[str, PyTree]
@@ -104,7 +104,7 @@ class SplitELBO:
             if name in structure.local
         }
 
-    def _outside(self, trace: row_sites.Trace) -> dict[str, Site]:
+    def _outside(self, trace: Trace) -> dict[str, Site]:
         structure = self.structure
         return {
             name: site

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from twinify_lite import accountant, noise, rng
 from twinify_lite.accountant import FixedSizeGaussian, Mechanism, NotPrivate, PoissonGaussian
-from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, step
+from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, sites, step
 from twinify_lite.dpsvi.gradient import numbers_per_row, row_norms
 from twinify_lite.dpsvi.plan import NoiseScale
 from twinify_lite.dpsvi.step import DPSVIState, Training
@@ -73,7 +73,7 @@ class DPSVI:
         self._term = _term(loss)
         self._rule = clip.clip_rule(clip_norm)
         self._plate, self._mesh = plate, mesh
-        self._svi = SVI(rows.PlatesInOrder(model), guide, optim, loss)
+        self._svi = SVI(sites.PlatesInOrder(model), guide, optim, loss)
         self._training: Training | None = None
         self._compiled: dict[tuple, tuple[Callable, dict]] = {}
         self._samplers: dict[tuple[int, bool], batches.Sampler] = {}
