@@ -73,7 +73,7 @@ def fit(
     report = reporting(progress)
     with running_on(device), held(checkpoint):
         ready = request.prepare(data, schema, accept)
-        require_plan(request, ready)
+        require_plan(request, ready, is_paid=resume)
         run = Run.resume(request, ready, checkpoint) if resume else Run.start(request, ready, Checkpoint(checkpoint))
         with telling_what_was_spent(run.ledger):
             complete = run.discover(ready)

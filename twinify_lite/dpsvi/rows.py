@@ -25,6 +25,8 @@ from twinify_lite.errors import ModelError
 class Structure:
     """How a model and its guide divide into a global part and one person's part."""
 
+    model: Callable
+    guide: Callable
     plate: str
     latents: frozenset[str]
     local: frozenset[str]
@@ -35,6 +37,17 @@ class Structure:
     def in_plate(self, site: dict[str, Any]) -> bool:
         """Whether a site stands inside the row plate."""
         return self.plate in plates_of(site)
+
+    def is_of(self, model: Callable, guide: Callable, rows: PyTree, plate: str | None) -> bool:
+        """Whether it was found for these very functions, and for columns like these."""
+        same = self.model == model and self.guide == guide and plate in (None, self.plate)
+        return same and _look(self.made_up) == _look(rows)
+
+
+def _look(rows: PyTree) -> tuple[Any, list[tuple]]:
+    """The shapes and types of the columns."""
+    leaves, tree = jax.tree.flatten(rows)
+    return tree, [(leaf.shape[1:], leaf.dtype) for leaf in leaves]
 
 
 def invent_rows(rows: PyTree, kinds: Sequence[str], count: int, seed: int = 0) -> PyTree:
@@ -121,6 +134,8 @@ def find_structure(
     _refuse_what_is_personal(guide, guide_sites, "guide", one, many, kwargs, plate, local)
     refuse_mixing(guide, "guide", many, kwargs, plate, local)
     return Structure(
+        model=model,
+        guide=guide,
         plate=plate,
         latents=frozenset(latents) - local,
         local=local,

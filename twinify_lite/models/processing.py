@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -135,9 +135,11 @@ def _cell(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
 # -- the check --------------------------------------------------------------------------------------------------------
 
 
-def processing_problems(source: Source, schema: Schema) -> Iterator[str]:
+def processing_problems(
+    source: Source, schema: Schema, which: Iterable[str] = ("preprocess", "postprocess")
+) -> Iterator[str]:
     """Whether the functions work row by row, tried on made-up rows: alone, among others, reversed, and again."""
-    for key in ("preprocess", "postprocess"):
+    for key in which:
         if getattr(source, key) is not None:
             yield from _problems(source, key, _made_up_frame(schema, _ROWS))
 

@@ -19,6 +19,8 @@ import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array
 from numpyro import handlers
+from numpyro.distributions import constraints
+from numpyro.distributions.transforms import StickBreakingTransform
 from numpyro.infer import autoguide, init_to_value
 
 from twinify_lite.errors import ModelError
@@ -134,7 +136,9 @@ class Program:
     def _guide(self, table: Mapping[str, Array], N: int) -> None:  # noqa: N803
         rows = self._rows(table, N)
         rows._seen = dict(table)
-        self.source.guide(rows)
+        with handlers.trace() as sites:
+            self.source.guide(rows)
+        guide_states({name: self.units[name].states for name in self.added if f"{name}:states" not in sites})
 
     @functools.cached_property
     def start(self) -> dict[str, Array]:
@@ -183,6 +187,15 @@ def add_states(rows: Rows, states: Mapping[str, int]) -> None:
 def state_shares(states: Mapping[str, int]) -> dict[str, Array]:
     """The frequencies of each column's states: global latents."""
     return {name: numpyro.sample(f"{name}:states", dist.Dirichlet(jnp.ones(count))) for name, count in states.items()}
+
+
+def guide_states(states: Mapping[str, int]) -> None:
+    """The guide of `state_shares`, which are ours and not for the user's guide to know of."""
+    for name, count in states.items():
+        loc = numpyro.param(f"{name}:states:loc", jnp.zeros(count - 1))
+        scale = numpyro.param(f"{name}:states:scale", jnp.full(count - 1, _APART), constraint=constraints.positive)
+        free = dist.Normal(loc, scale).to_event(1)
+        numpyro.sample(f"{name}:states", dist.TransformedDistribution(free, StickBreakingTransform()))
 
 
 def sketch(run: Callable[[], None]) -> Sites:
