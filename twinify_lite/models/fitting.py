@@ -20,7 +20,7 @@ from twinify_lite.dpsvi.rows import Structure
 from twinify_lite.encode import encode
 from twinify_lite.errors import ModelError
 from twinify_lite.models.checking import Report
-from twinify_lite.models.guessing import made_up_schema
+from twinify_lite.models.guessing import made_up_schema, without_levels
 from twinify_lite.models.processing import prepare_table, processing_problems
 from twinify_lite.models.program import Look, Program, look, prepare
 from twinify_lite.models.source import GUIDES, Source
@@ -99,7 +99,8 @@ class Declared:
         The model is run once on made-up rows, and what that shows to be wrong is told; `check` finds the rest.
         """
         options = {**self.source.options, **(options or {})}
-        seen = look(_guided(self.source, options), made_up_schema(schema), _model_options(options))
+        source, unknown = _guided(self.source, options), without_levels(schema)
+        seen = look(source, made_up_schema(schema), _model_options(options), unknown=unknown)
         _refuse(seen, options)
         settings = settings_for(max(1, int(rows)), len(schema.modelled), options)
         mechanism = PoissonGaussian(

@@ -16,8 +16,8 @@ from numpyro.distributions import biject_to
 
 from twinify_lite.dpsvi.mixing import quick_jit
 from twinify_lite.dpsvi.rows import Structure, find_structure
-from twinify_lite.models.guessing import made_up_schema
-from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays, sketch
+from twinify_lite.models.guessing import made_up_schema, without_levels
+from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays, misspelt, sketch
 from twinify_lite.models.rows import PLATE
 from twinify_lite.models.source import Source
 from twinify_lite.models.units import state_site
@@ -54,8 +54,8 @@ def try_model(source: Source, schema: Schema, options: Mapping[str, Any], *, sca
     """
     whole = made_up_schema(schema)
     is_open = whole.modelled != schema.modelled
-    seen = look(source, whole if is_open else schema, options)
-    problems = [*seen.problems, *latent_problems(source, seen.sites, column_sites(schema))]
+    seen = look(source, whole if is_open else schema, options, unknown=without_levels(schema))
+    problems = [*seen.problems, *latent_problems(source, seen.sites, schema)]
     if seen.program is None or problems:
         return Trial(seen=seen, problems=tuple(problems))
     try:
@@ -65,10 +65,11 @@ def try_model(source: Source, schema: Schema, options: Mapping[str, Any], *, sca
         return Trial(seen=seen, problems=(source.locate(error),))
 
 
-def latent_problems(source: Source, sites: Sites, columns: frozenset[str]) -> Iterator[str]:
-    """Latents that DPSVI has no gradient or no guide for."""
+def latent_problems(source: Source, sites: Sites, schema: Schema) -> Iterator[str]:
+    """Latents that DPSVI has no gradient or no guide for, and that are no misspelt columns."""
+    others = {*column_sites(schema), *misspelt(schema, sites)}
     for name, site in sites.items():
-        if site["type"] != "sample" or site["is_observed"] or name in columns:
+        if site["type"] != "sample" or site["is_observed"] or name in others:
             continue
         if site["fn"].support.is_discrete:
             yield (
