@@ -71,6 +71,12 @@ MISTAKES = [
     ),
     ("a wrong signature", "def model(x, y):\n    pass\n", "`model(x, y)` has the wrong arguments"),
     ("no argument", "def model():\n    pass\n", "`model()` has the wrong arguments"),
+    ("a signature of d3p", "def model(xs, ys=None, N=None):\n    pass\n", "`model(xs, ys, N)` has the wrong arguments"),
+    (
+        "a signature of twinify",
+        "def model(z=None, num_obs_total=None):\n    pass\n",
+        "It is called with one: write `def model(rows):`",
+    ),
     ("no model", "def modle(rows):\n    pass\n", "it has no function `model`"),
     ("a syntax error", "def model(rows:\n    pass\n", "my_model.py, line 5: it is not Python"),
     (
@@ -81,6 +87,39 @@ MISTAKES = [
     ("an unknown guide", f'guide = "AutoNormale"\n{in_model(AGE)}', "there is no guide 'AutoNormale'"),
     ("a name that is not there", in_model("foo"), "my_model.py, line 9: NameError: name 'foo' is not defined"),
     ("a branch on a value", in_model("if mean > 0: pass", AGE), "Use jnp.where instead of `if`"),
+    ("a branch on a column", in_model(f"age = {AGE}", "if age > 0: pass"), "Use jnp.where instead of `if`"),
+    (
+        "a prior that is none",
+        in_model(AGE, before='x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))'),
+        "my_model.py, line 7: a distribution here cannot be drawn from (ImproperUniform?)",
+    ),
+    ("a site twice", in_model(AGE, AGE), "my_model.py, line 10: there are two sites named 'age'."),
+    (
+        "a scale below 0",
+        in_model('numpyro.sample("age", dist.Normal(mean, -1.0))'),
+        "Normal is given a `scale` that it cannot have. A scale, rate or concentration must be above 0",
+    ),
+    (
+        "a scale of 0",
+        in_model('numpyro.sample("age", dist.Normal(mean, 0.0))'),
+        "or a latent that is always so, such as dist.HalfNormal(1)",
+    ),
+    (
+        "another number of values than of rows",
+        in_model('numpyro.sample("age", dist.Normal(mean * jnp.ones(7), 1.0))'),
+        "line 9: arrays of the shapes [(3,), (7,)] do not go together. Under `with rows:` a site has one value a row",
+    ),
+    (
+        "an axis too many",
+        in_model('numpyro.sample("age", dist.Normal(mean * jnp.ones((2, 1)), 1.0))'),
+        "Site 'age' has an axis beside that of the rows, and it must have one value a row.",
+    ),
+    (
+        "an axis of one",
+        in_model('numpyro.sample("age", dist.Normal(mean * jnp.ones((1, 1)), 1.0))'),
+        "Site 'age' has an axis beside that of the rows",
+    ),
+    ("an error without a word", in_model("raise RuntimeError"), "RuntimeError, without a word about the reason."),
     ("a column that is not there", in_model('rows.levels("sex")'), "There is no column 'sex'. The columns are 'age'."),
     ("a value before its site", in_model('rows["age"]', AGE), "is asked for before `numpyro.sample('age', ...)`"),
 ]
@@ -116,6 +155,19 @@ def test_check_finds_callbacks_that_would_see_cells(tmp_path, line):
     body = in_model(f"age = {AGE}", line, 'numpyro.sample("cost", dist.Normal(age, 1))')
     report = check(tmp_path, body, schema_of(number("age"), number("cost")), header=f"import jax\n{HEADER}")
     assert "calls back to Python or prints" in str(report)
+
+
+def test_check_says_what_to_use_for_numpy(tmp_path):
+    body = in_model(f"age = {AGE}", 'numpyro.sample("cost", dist.Normal(np.exp(age), 1))')
+    report = check(tmp_path, body, schema_of(number("age"), number("cost")), header=f"import numpy as np\n{HEADER}")
+    assert "line 11: NumPy is given a value that is known only when the model runs. Use jax.numpy" in str(report)
+
+
+@pytest.mark.parametrize("distribution", ["dist.Poisson(3.0)", "dist.Normal(0, 1)", "dist.Normal(0, 1), obs=0.0"])
+def test_check_tells_a_misspelt_column_from_a_latent(tmp_path, distribution):
+    body = in_model(AGE, f'numpyro.sample("visit", {distribution})')
+    report = check(tmp_path, body, schema_of(number("age"), integer("visits")))
+    assert report.problems == ("Site 'visit' is no column of the table; did you mean 'visits'?",)
 
 
 def test_check_finds_rows_that_mix(tmp_path):
@@ -165,6 +217,7 @@ def test_a_report_calls_distributions_what_users_call_them(tmp_path, column, dis
 FITS = [
     (category("c", ("a", "b", "c")), "dist.Normal(0, 1)", "Use Categorical with 3 probabilities"),
     (category("c", ("a", "b", "c")), "dist.Bernoulli(0.5)", "has 3 levels, and its distribution has 2"),
+    (boolean("c"), "dist.Categorical(jnp.ones(3) / 3)", "has 2 levels, and its distribution has 3"),
     (boolean("c"), "dist.Poisson(1.0)", "Use Categorical"),
     (number("c", min=-1.0), "dist.Gamma(1.0, 1.0)", "begins below 0, and its distribution is for positive numbers"),
     (integer("c", min=-1), "dist.Poisson(1.0)", "begins below 0, and its distribution is for counts"),
@@ -183,6 +236,21 @@ FITS = [
 def test_check_refuses_a_distribution_whose_support_does_not_fit_the_column(tmp_path, column, distribution, said):
     report = check(tmp_path, in_model(f'numpyro.sample("c", {distribution})'), schema_of(column))
     assert said in str(report)
+
+
+def test_the_number_of_levels_that_are_still_to_be_found_is_not_made_up(tmp_path):
+    unknown = schema_of(Column(name="c", kind="category"))
+    for distribution in ("dist.Bernoulli(0.5)", "dist.Categorical(jnp.ones(7) / 7)"):
+        report = check(tmp_path, in_model(f'numpyro.sample("c", {distribution})'), unknown)
+        assert "Column 'c' has levels that are still to be found" in str(report)
+        assert '[columns.c]: `levels = [...]`, or `kind = "boolean"`' in str(report)
+    report = check(tmp_path, in_model('numpyro.sample("c", dist.Normal(0, 1))'), unknown)
+    assert "the code of a level" in str(report)
+    assert not any(digit in str(report) for digit in "0123456789")
+    whole = 'numpyro.sample("c", dist.Categorical(logits=jnp.zeros(rows.levels("c"))))'
+    assert check(tmp_path, in_model(whole), unknown).is_sound
+    for declared in (Column(name="c", kind="boolean"), Column(name="c", kind="category", levels=("no", "yes"))):
+        assert check(tmp_path, in_model('numpyro.sample("c", dist.Bernoulli(0.5))'), schema_of(declared)).is_sound
 
 
 def test_resolve_names_what_is_not_there(tmp_path):

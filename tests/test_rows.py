@@ -187,6 +187,53 @@ def test_a_guide_that_reads_the_rows_for_a_global_latent_is_refused():
         structure(paper_style, guide, N=10)
 
 
+def own_latent(x):
+    with plate("rows", 100, len(x)):
+        z = sample("z", dist.Normal(0, 1))
+        sample("x", dist.Normal(z[:, None], 1.0).to_event(1), obs=x)
+
+
+def by_mean(x):
+    with plate("rows", 100, len(x)):
+        sample("z", dist.Normal(jnp.mean(x), 1.0))
+
+
+def by_weighted_mean(x):
+    """At the weight's initial value, nobody sees the others."""
+    weight = numpyro.param("weight", 0.0)
+    with plate("rows", 100, len(x)):
+        sample("z", dist.Normal(weight * jnp.mean(x), 1.0))
+
+
+def by_scale_of_all(x):
+    """Without a plate, all rows stand in one site."""
+    scale = numpyro.param("scale", 1.0, constraint=dist.constraints.positive)
+    sample("z", dist.Normal(x[:, 0], scale * (1e-3 + jnp.std(x))).to_event(1))
+
+
+@pytest.mark.parametrize("guide", [by_mean, by_weighted_mean, by_scale_of_all])
+def test_a_guide_whose_rows_look_at_each_other_is_refused(guide):
+    with pytest.raises(ModelError, match="Site 'z' of the guide mixes rows"):
+        structure(own_latent, guide, (X,))
+
+
+def test_a_guide_without_a_plate_may_predict_each_row_from_itself():
+    def guide(x):
+        sample("z", dist.Normal(x @ numpyro.param("slope", jnp.zeros(3)), 1.0).to_event(1))
+
+    assert structure(own_latent, guide, (X,)).local == {"z"}
+
+
+def test_a_model_that_mixes_rows_by_a_parameter_that_starts_at_0_is_refused():
+    def model(x, y):
+        slope = numpyro.param("slope", jnp.zeros(3))
+        with plate("rows", 100, len(x)):
+            sample("y", dist.Normal((x - x.mean(0)) @ slope, 1.0), obs=y)
+
+    with pytest.raises(ModelError, match="Site 'y' mixes rows"):
+        structure(model, lambda x, y: None)
+
+
 def test_columns_must_be_positional_and_of_one_length():
     with pytest.raises(ModelError, match="by keyword"):
         rows.count_rows((X, jnp.ones(9)))

@@ -77,9 +77,14 @@ class Plans:
         return settings if isinstance(settings, dict) else settings.to_json()
 
 
-def require_plan(request: Request, ready: Ready) -> None:
-    """Refuse options that no plan can be made with, before anything is paid for."""
-    ready.family.plan(ready.schema, _SUPPOSED, 1.0, request.settings)
+def require_plan(request: Request, ready: Ready, *, is_paid: bool = False) -> None:
+    """Refuse options that no plan can be made with, and models with mistakes that made-up rows show.
+
+    What is paid for already is only planned: to refuse it now would save nothing.
+    """
+    plan = ready.family.plan(ready.schema, _SUPPOSED, 1.0, request.settings)
+    if not is_paid:
+        ready.family.check(ready.schema, plan)
 
 
 def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
@@ -87,6 +92,7 @@ def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
     options = request.settings
     rows = _supposed(options.pop("rows", None), ready.schema)
     request, ledger = dataclasses.replace(request, options=options), request.ledger()
+    require_plan(request, ready)
     if ready.schema.rows is None and request.relation == "add-remove":
         count = DiscreteLaplace(scale=1 / (_ROWS * ledger.epsilon))
         ledger.spend(count, "row count").redeem(DiscreteLaplace)

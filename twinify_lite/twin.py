@@ -75,7 +75,7 @@ def fit(
     report = reporting(progress)
     with running_on(device), held(checkpoint):
         ready = request.prepare(data, schema, accept)
-        require_plan(request, ready)
+        require_plan(request, ready, is_paid=resume)
         if resume:
             run = Run.resume(request, ready, checkpoint)
         else:

@@ -73,6 +73,9 @@ class Auto:
         noise = {what: noise_multiplier / math.sqrt(part) for what, part in parts.items() if part > 0}
         return Plan(settings=settings, noise=noise)
 
+    def check(self, schema: Schema, plan: Plan) -> None:
+        """Nothing: only declared models have code that could be wrong."""
+
     def done(self, plan: Plan, kept: Mapping[str, np.ndarray]) -> tuple[set[str], dict[str, int]]:
         """Which releases a checkpoint holds; none of them runs again. The second is for models that take steps."""
         return {what for what in plan.noise if f"{what}.0.counts" in kept}, {}

@@ -5,7 +5,6 @@ Nothing here reads a value of the table: only the shapes and types of its column
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,21 +13,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
-from numpyro import handlers
-from numpyro.distributions import biject_to
 from numpyro.infer.autoguide import AutoGuide
-from numpyro.primitives import Messenger
 
 from twinify_lite.dpsvi import jaxprs
+from twinify_lite.dpsvi.mixing import quick_jit, refuse_mixing
+from twinify_lite.dpsvi.sites import Trace, log_prob, plates_of, run, samples, sketch
 from twinify_lite.errors import ModelError
-
-Trace = Mapping[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Structure:
     """How a model and its guide divide into a global part and one person's part."""
 
+    model: Callable
+    guide: Callable
     plate: str
     latents: frozenset[str]
     local: frozenset[str]
@@ -38,7 +36,18 @@ class Structure:
 
     def in_plate(self, site: dict[str, Any]) -> bool:
         """Whether a site stands inside the row plate."""
-        return self.plate in _plates(site)
+        return self.plate in plates_of(site)
+
+    def is_of(self, model: Callable, guide: Callable, rows: PyTree, plate: str | None) -> bool:
+        """Whether it was found for these very functions, and for columns like these."""
+        same = self.model == model and self.guide == guide and plate in (None, self.plate)
+        return same and _look(self.made_up) == _look(rows)
+
+
+def _look(rows: PyTree) -> tuple[Any, list[tuple]]:
+    """The shapes and types of the columns."""
+    leaves, tree = jax.tree.flatten(rows)
+    return tree, [(leaf.shape[1:], leaf.dtype) for leaf in leaves]
 
 
 def invent_rows(rows: PyTree, kinds: Sequence[str], count: int, seed: int = 0) -> PyTree:
@@ -71,7 +80,7 @@ def choose_kinds(model: Callable, rows: PyTree, kwargs: Mapping[str, Any]) -> tu
     leaves = jax.tree.leaves(rows)
     kinds = ["fraction" if jnp.issubdtype(leaf.dtype, jnp.floating) else "bit" for leaf in leaves]
 
-    @jax.jit
+    @quick_jit
     def failures(rows: PyTree) -> Array:
         sites = samples(run(model, jax.random.key(0), {}, rows, kwargs)).values()
         return sum(1 - jnp.all(jnp.isfinite(log_prob(site))).astype(int) for site in sites)
@@ -104,57 +113,6 @@ def refuse_columns_by_keyword(kwargs: Mapping[str, Any], number: int) -> None:
             )
 
 
-class PlatesInOrder(Messenger):
-    """Every plate takes its first places: rows are chosen by our own sampler, and NumPyro's need not run."""
-
-    def process_message(self, msg: dict[str, Any]) -> None:
-        """Fill in the indices of a plate that would draw them."""
-        if msg["type"] == "plate" and msg["value"] is None:
-            msg["value"] = jnp.arange(msg["args"][1])
-
-
-def run(
-    fn: Callable,
-    key: Array,
-    values: Mapping[str, Any],
-    rows: PyTree,
-    kwargs: Mapping[str, Any],
-    unconstrained: Mapping[str, Array] | None = None,
-) -> Trace:
-    """Trace `fn` with `values` at its sites, plates and parameters; `unconstrained` ones are mapped to supports."""
-    latents = {} if unconstrained is None else unconstrained
-
-    def constrain(site: dict[str, Any]) -> Array | None:
-        is_latent = site["type"] == "sample" and not site["is_observed"] and site["name"] in latents
-        return biject_to(site["fn"].support)(latents[site["name"]]) if is_latent else None
-
-    seeded = handlers.seed(PlatesInOrder(fn), key)
-    fixed = handlers.substitute(handlers.substitute(seeded, data=dict(values)), substitute_fn=constrain)
-    with warnings.catch_warnings():
-        # The row plate is given its indices here, whatever subsample size the model asks for.
-        warnings.filterwarnings("ignore", message="subsample_size does not match", category=UserWarning)
-        return handlers.trace(fixed).get_trace(*rows, **kwargs)
-
-
-def sketch(fn: Callable, values: Mapping[str, Any], rows: PyTree, kwargs: Mapping[str, Any]) -> Trace:
-    """The sites of `fn` with shapes but no numbers: nothing is computed."""
-    found: dict[str, dict[str, Any]] = {}
-    jax.eval_shape(lambda rows: found.update(run(fn, jax.random.key(0), values, rows, kwargs)), rows)
-    return found
-
-
-def log_prob(site: dict[str, Any]) -> Array:
-    """Log density at each place of a sample site, scaled as the model asks."""
-    value, hints = site["value"], site["intermediates"]
-    result = site["fn"].log_prob(value, hints) if hints else site["fn"].log_prob(value)
-    return result if site["scale"] is None else site["scale"] * result
-
-
-def samples(trace: Trace) -> dict[str, dict[str, Any]]:
-    """The sample sites of a trace."""
-    return {name: site for name, site in trace.items() if site["type"] == "sample"}
-
-
 def find_structure(
     model: Callable, guide: Callable, rows: PyTree, kwargs: Mapping[str, Any], plate: str | None = None
 ) -> Structure:
@@ -166,15 +124,18 @@ def find_structure(
     if plate not in model_sites or model_sites[plate]["type"] != "plate":
         raise ModelError(f"The model has no plate named '{plate}'.")
     latents = {name: site for name, site in samples(model_sites).items() if not site["is_observed"]}
-    local = frozenset(name for name, site in latents.items() if plate in _plates(site))
+    local = frozenset(name for name, site in latents.items() if plate in plates_of(site))
     _refuse_discrete(latents)
     _refuse_automatic_guide(guide, local)
     _refuse_what_is_personal(model, model_sites, "model", one, many, kwargs, plate, local)
-    _refuse_mixing(model, many, kwargs, plate)
+    refuse_mixing(model, "model", many, kwargs, plate)
     run(guide, jax.random.key(0), {}, one, kwargs)  # an automatic guide reads the model at its first call
     guide_sites = sketch(guide, {plate: jnp.arange(1)}, one, kwargs)
     _refuse_what_is_personal(guide, guide_sites, "guide", one, many, kwargs, plate, local)
+    refuse_mixing(guide, "guide", many, kwargs, plate, local)
     return Structure(
+        model=model,
+        guide=guide,
         plate=plate,
         latents=frozenset(latents) - local,
         local=local,
@@ -182,10 +143,6 @@ def find_structure(
         made_up=one,
         kinds=kinds,
     )
-
-
-def _plates(site: dict[str, Any]) -> set[str]:
-    return {frame.name for frame in site.get("cond_indep_stack", ())}
 
 
 def _row_dependent(
@@ -215,12 +172,12 @@ def _find_plate(model: Callable, one: PyTree, many: PyTree, kwargs: Mapping[str,
             "No observed site of the model depends on the rows. Give the columns as `obs=` of sample sites."
         )
     for name, site in touched.items():
-        if not _plates(site):
+        if not plates_of(site):
             raise ModelError(
                 f"Site '{name}' observes the table outside a plate, so nobody's share in it can be told apart. "
                 f"Put it under `with numpyro.plate('rows', N, subsample_size=x.shape[0]):`."
             )
-    shared = set.intersection(*(_plates(site) for site in touched.values()))
+    shared = set.intersection(*(plates_of(site) for site in touched.values()))
     if not shared:
         raise ModelError(
             f"The sites {sorted(touched)} share no plate. Put all columns of a person under one row plate."
@@ -270,7 +227,7 @@ def _refuse_personal_parameters(trace: Trace, plate: str) -> None:
     for name, site in trace.items():
         if site["type"] == "mutable":
             raise ModelError(f"'{name}' is mutable state, which would carry rows from step to step. Remove it.")
-        if site["type"] == "param" and plate in _plates(site) and site["kwargs"].get("event_dim") is not None:
+        if site["type"] == "param" and plate in plates_of(site) and site["kwargs"].get("event_dim") is not None:
             raise ModelError(
                 f"Parameter '{name}' holds one value for each row: releasing it would release the rows. "
                 "Predict it from the row instead (an amortised guide)."
@@ -293,7 +250,7 @@ def _refuse_data_outside(
     fn: Callable, one: PyTree, kwargs: Mapping[str, Any], plate: str, local: frozenset[str], which: str
 ) -> None:
     for name, site in _row_dependent(fn, one, kwargs, plate).items():
-        if plate not in _plates(site) and not (which == "guide" and name in local):
+        if plate not in plates_of(site) and not (which == "guide" and name in local):
             raise ModelError(
                 f"Site '{name}' of the {which} depends on the rows but stands outside the row plate '{plate}'. "
                 "Move it inside, or compute it from public constants passed by keyword."
@@ -309,7 +266,7 @@ def _refuse_row_shapes(
         return {
             name: [jnp.shape(leaf) for leaf in jax.tree.leaves(site["value"])]
             for name, site in sketch(fn, {plate: jnp.arange(count_rows(rows))}, rows, kwargs).items()
-            if site["type"] in ("sample", "param") and plate not in _plates(site) and name not in local
+            if site["type"] in ("sample", "param") and plate not in plates_of(site) and name not in local
         }
 
     alone, together = shapes(one), shapes(many)
@@ -319,61 +276,3 @@ def _refuse_row_shapes(
                 f"'{name}' has a shape that follows the number of rows but stands outside the row plate '{plate}', "
                 "so it couples people. Put it inside the plate (with an amortised guide), or give it a fixed shape."
             )
-
-
-def _refuse_mixing(model: Callable, many: PyTree, kwargs: Mapping[str, Any], plate: str) -> None:
-    """Each row's density must be the same alone as among others."""
-
-    @jax.jit
-    def among(rows: PyTree) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        trace = run(model, jax.random.key(0), {plate: jnp.arange(3)}, rows, kwargs)
-        sites = samples(trace)
-        inside = {name: site for name, site in sites.items() if plate in _plates(site)}
-        fixed = {n: s["value"] for n, s in sites.items() if n not in inside and not s["is_observed"]}
-        local = {n: jnp.moveaxis(s["value"], _row_axis(s, plate), 0) for n, s in inside.items() if not s["is_observed"]}
-        return {n: _per_row(s, trace, plate) for n, s in inside.items()}, fixed, local
-
-    axes = {
-        n: _row_axis(s, plate)
-        for n, s in samples(sketch(model, {plate: jnp.arange(3)}, many, kwargs)).items()
-        if plate in _plates(s)
-    }
-
-    @jax.jit
-    def alone(row: PyTree, fixed: dict[str, Array], local: dict[str, Array]) -> dict[str, Array]:
-        values = {n: jnp.moveaxis(v, 0, axes[n]) for n, v in local.items()}
-        trace = run(model, jax.random.key(0), {**fixed, **values, plate: jnp.arange(1)}, row, kwargs)
-        return {n: _per_row(s, trace, plate) for n, s in samples(trace).items() if plate in _plates(s)}
-
-    together, fixed, local = among(many)
-    for row in range(3):
-        one = jax.tree.map(lambda x, row=row: x[row : row + 1], (many, local))
-        for name, density in alone(one[0], fixed, one[1]).items():
-            same = density.shape[0] == 1 and jnp.allclose(
-                together[name][row], density[0], rtol=1e-3, atol=1e-4, equal_nan=True
-            )
-            if not same:
-                raise ModelError(
-                    f"Site '{name}' mixes rows: a row's density changes with the rows beside it (a mean over the "
-                    "batch, batch normalisation, an index into the whole table?). "
-                    "Each row may use only its own columns."
-                )
-
-
-def _row_axis(site: dict[str, Any], plate: str) -> int:
-    frame = next(frame for frame in site["cond_indep_stack"] if frame.name == plate)
-    return frame.dim - site["fn"].event_dim
-
-
-def _per_row(site: dict[str, Any], trace: Trace, plate: str) -> Array:
-    """Each row's log density, with the plate's own scaling undone."""
-    frame = next(frame for frame in site["cond_indep_stack"] if frame.name == plate)
-    moved = jnp.moveaxis(log_prob(site), frame.dim, 0)
-    return jnp.sum(moved.reshape(moved.shape[0], -1), axis=1) / plate_scale(trace, plate)
-
-
-def plate_scale(trace: Trace, plate: str) -> float:
-    """The factor by which the plate multiplies densities: its size over the number of rows it was given."""
-    if plate not in trace:
-        return 1.0
-    return trace[plate]["args"][0] / trace[plate]["value"].shape[0]

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from twinify_lite import accountant, noise, rng
 from twinify_lite.accountant import FixedSizeGaussian, Mechanism, NotPrivate, PoissonGaussian
-from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, step
+from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, sites, step
 from twinify_lite.dpsvi.gradient import numbers_per_row, row_norms
 from twinify_lite.dpsvi.plan import NoiseScale
 from twinify_lite.dpsvi.step import DPSVIState, Training
@@ -50,6 +50,7 @@ class DPSVI:
     `FixedSizeGaussian` receipt it takes a batch from `subsample_batchify_data`. `run` takes the whole table either
     way. `num_obs_total` is a public or noisy number of rows; a model that takes `N` or `num_obs_total` is given it.
     With `FixedSizeGaussian` it is the exact number, public under substitution: a batch is paid for as a share of it.
+    A `structure` that `find_structure` has found for the same model, guide and kinds of columns is not found again.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class DPSVI:
         clip_norm: float | str = "auto",
         plate: str | None = None,
         mesh: Mesh | None = None,
+        structure: rows.Structure | None = None,
         **static_kwargs: Any,
     ):
         self.receipt = _receipt(dp_scale)
@@ -72,8 +74,8 @@ class DPSVI:
         self.static_kwargs = {**_row_count_kwargs(model, self.num_obs_total), **static_kwargs}
         self._term = _term(loss)
         self._rule = clip.clip_rule(clip_norm)
-        self._plate, self._mesh = plate, mesh
-        self._svi = SVI(rows.PlatesInOrder(model), guide, optim, loss)
+        self._plate, self._mesh, self._known = plate, mesh, structure
+        self._svi = SVI(sites.PlatesInOrder(model), guide, optim, loss)
         self._training: Training | None = None
         self._compiled: dict[tuple, tuple[Callable, dict]] = {}
         self._samplers: dict[tuple[int, bool], batches.Sampler] = {}
@@ -100,7 +102,9 @@ class DPSVI:
         number = rows.count_rows(columns)
         kwargs = {**self.static_kwargs, **kwargs}
         rows.refuse_columns_by_keyword(kwargs, number)
-        structure = rows.find_structure(self.model, self.guide, columns, kwargs, self._plate)
+        structure = self._known
+        if structure is None or not structure.is_of(self.model, self.guide, columns, self._plate):
+            structure = rows.find_structure(self.model, self.guide, columns, kwargs, self._plate)
         rng_key, key_init = jax.random.split(rng_key)
         initial = self._svi.init(key_init, *structure.made_up, init_params=init_params, **kwargs)
         training = self._prepare(structure, kwargs, initial, number)
@@ -223,7 +227,7 @@ class DPSVI:
             mesh=self._mesh,
         )
         params = self.optim.get_params(initial.optim_state)
-        latents, chosen = _what_persons_use(split, training.constrain, params, number)
+        latents, chosen = elbo.what_persons_use(split, training.constrain, params, number)
         training = dataclasses.replace(training, person_latents=latents, person_params=chosen)
         shared = jax.eval_shape(partial(step.draw_shared, training), params, jax.random.key(0))
         coordinates = sum(leaf.size for leaf in jax.tree.leaves(shared))
@@ -372,25 +376,6 @@ def _as_columns(args: tuple[Any, ...]) -> PyTree:
     columns = jax.tree.map(jnp.asarray, args)
     rows.count_rows(columns)
     return columns
-
-
-def _what_persons_use(
-    split: elbo.SplitELBO, constrain: Callable, params: PyTree, rows_in_table: int
-) -> tuple[frozenset[str], tuple[bool, ...]]:
-    """The global latents and the parameter arrays (a decoder, an amortised guide) that a person's sites depend on."""
-    key = jax.random.key(0)
-    latents = jax.eval_shape(lambda params: split.draw(constrain(params), key)[0], params)
-    row = jax.tree.map(lambda column: column[0], split.structure.made_up)
-    closed = jax.make_jaxpr(lambda latents, params: split.row(latents, constrain(params), key, row))(latents, params)
-    if any(jnp.ndim(const) and jnp.shape(const)[0] == rows_in_table > 1 for const in closed.consts):
-        raise ModelError(
-            "The model or guide reads an array with one entry for each row that was not passed to it (a table outside "
-            "the function?). Such an array would be public. Pass columns by position."
-        )
-    number = len(closed.jaxpr.invars)
-    flags = [jaxprs.dependence(closed, [i == j for j in range(number)])[0] for i in range(number)]
-    names = [name for name, flag in zip(sorted(latents), flags, strict=False) if flag]
-    return frozenset(names), tuple(flags[len(latents) :])
 
 
 @contextlib.contextmanager

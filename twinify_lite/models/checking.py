@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array
-from numpyro import handlers
 
-from twinify_lite.dpsvi import rows as row_checks
 from twinify_lite.errors import ModelError
-from twinify_lite.models.guessing import made_up_schema
 from twinify_lite.models.likelihoods import Blend
-from twinify_lite.models.processing import made_up_frame, processing_problems
-from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays
+from twinify_lite.models.processing import made_up_frame, postprocess_problems, preprocess_problems
+from twinify_lite.models.program import Look
 from twinify_lite.models.resolving import find_source, resolve
-from twinify_lite.models.rows import PLATE
-from twinify_lite.models.source import Source
+from twinify_lite.models.trial import column_sites, try_model
 from twinify_lite.models.units import state_site
 from twinify_lite.schema import Schema
 from twinify_lite.schema.draft import draft, fill
 from twinify_lite.table import PrivateTable
 
-_ROWS = 64
 # So many columns, and so many problems, are shown: a screen.
 _COLUMNS, _PROBLEMS = 15, 5
+# Made-up rows that `preprocess` is given.
+_ROWS = 64
 
 
 class Site(NamedTuple):
@@ -118,88 +112,12 @@ def check_model(
         source = find_source(model, schema)
     except ModelError as error:
         return Report(model=name, problems=tuple(str(error).split("\n")))
-    problems = list(processing_problems(source, schema, schema if raw is None else raw))
-    seen = look(source, made_up_schema(schema), options or {})
-    columns = _column_sites(schema)
-    problems += [*seen.problems, *latent_problems(source, seen.sites, columns)]
-    if seen.program is None or problems:
-        return Report(model=source.name, problems=tuple(dict.fromkeys(problems)))
-    problems += fit_problems(seen.program)
-    return Report(
-        model=source.name,
-        problems=tuple(dict.fromkeys(problems)),
-        latents=_latents(seen, columns),
-        columns=_columns(seen),
-    )
-
-
-def latent_problems(source: Source, sites: Sites, columns: frozenset[str]) -> Iterator[str]:
-    """Latents that DPSVI has no gradient or no guide for."""
-    for name, site in sites.items():
-        if site["type"] != "sample" or site["is_observed"] or name in columns:
-            continue
-        if site["fn"].support.is_discrete:
-            yield (
-                f"Site {name!r} is a discrete latent variable, which has no gradient. Sum it out: "
-                "twinify_lite.models.Mixture does so for columns that depend on a kind of row."
-            )
-        elif _in_plate(site) and isinstance(source.guide, str):
-            yield (
-                f"Site {name!r} belongs to one row each, and {source.guide} would hold a value for every row. "
-                "Write `def guide(rows):` that predicts it from the row, or move the site out of `with rows:`. If it "
-                "is a column, name it as the column is named."
-            )
-
-
-def fit_problems(program: Program) -> list[str]:
-    """What shows only when rows are given: rows that mix, and densities or gradients that are not finite."""
-    table = {name: jnp.asarray(array) for name, array in program.encode(made_up_arrays(program.schema, _ROWS)).items()}
-    try:
-        guide = program.guide()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            row_checks.find_structure(program.model, guide, (table,), {"N": _ROWS}, PLATE)
-    except Exception as error:  # whatever the user's code raises, on rows that are made up
-        return [program.source.locate(error)]
-    return list(_not_finite(program, table))
-
-
-def _not_finite(program: Program, table: Mapping[str, Array]) -> Iterator[str]:
-    """Sites and latents with a density or a gradient that is not a number, at the initial values."""
-    start = program.start
-
-    def densities(latents: Mapping[str, Array]) -> dict[str, Array]:
-        fixed = handlers.substitute(handlers.seed(program.model, jax.random.key(0)), data=dict(latents))
-        sites = handlers.trace(fixed).get_trace(table, _ROWS)
-        return {n: jnp.sum(s["fn"].log_prob(s["value"])) for n, s in sites.items() if s["type"] == "sample"}
-
-    def total(latents: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
-        each = densities(latents)
-        return sum(each.values()), each
-
-    slopes, found = jax.jit(jax.grad(total, has_aux=True))(start)
-    broken = [name for name, value in found.items() if not jnp.isfinite(value)]
-    for name in broken:
-        yield (
-            f"Site {name!r} has a density that is not finite on made-up rows. Look for a scale that can be 0 or "
-            "negative, a logarithm of 0, or an exponential that overflows."
-        )
-    if broken:
-        return
-    for name, slope in slopes.items():
-        if not jnp.all(jnp.isfinite(slope)):
-            yield (
-                f"The gradient with respect to {name!r} is not finite on made-up rows, though the density is. Look for "
-                "sqrt or abs at 0, a division by 0 behind `jnp.where`, or a clamped logarithm."
-            )
-
-
-def _column_sites(schema: Schema) -> frozenset[str]:
-    return frozenset(site for column in schema.modelled for site in (column.name, state_site(column.name)))
-
-
-def _in_plate(site: dict[str, Any]) -> bool:
-    return PLATE in {frame.name for frame in site["cond_indep_stack"]}
+    trial = try_model(source, schema, options or {})
+    processing = [*preprocess_problems(source, schema if raw is None else raw), *postprocess_problems(source, schema)]
+    problems = tuple(dict.fromkeys([*processing, *trial.problems]))
+    if problems:
+        return Report(model=source.name, problems=problems)
+    return Report(model=source.name, latents=_latents(trial.seen, column_sites(schema)), columns=_columns(trial.seen))
 
 
 def _latents(seen: Look, columns: frozenset[str]) -> dict[str, tuple[int, ...]]:

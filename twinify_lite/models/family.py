@@ -64,6 +64,10 @@ class Family:
         target = {} if self.target is None else {"target": self.target}
         return Plan(self.declared.plan(schema, rows, {**target, **options}))
 
+    def check(self, schema: Any, plan: Plan) -> None:
+        """Refuse a model that shows mistakes on made-up rows."""
+        self.declared.check(schema, plan.steps)
+
     def done(self, _plan: Plan, kept: Mapping[str, np.ndarray]) -> tuple[set[str], dict[str, int]]:
         """How many steps a checkpoint holds."""
         return set(), {_WHAT: int(kept["step"])} if "step" in kept else {}

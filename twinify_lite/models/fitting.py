@@ -16,12 +16,15 @@ from numpyro.optim import Adam
 
 from twinify_lite.accountant import PoissonGaussian
 from twinify_lite.dpsvi import DPSVI
+from twinify_lite.dpsvi.rows import Structure
 from twinify_lite.encode import encode
 from twinify_lite.errors import ModelError
-from twinify_lite.models.guessing import made_up_schema
-from twinify_lite.models.processing import prepare_table
-from twinify_lite.models.program import Look, look, prepare
+from twinify_lite.models.checking import Report
+from twinify_lite.models.guessing import made_up_schema, without_levels
+from twinify_lite.models.processing import postprocess_problems, prepare_table
+from twinify_lite.models.program import Look, Program, look, prepare
 from twinify_lite.models.source import GUIDES, Source
+from twinify_lite.models.trial import Trial, try_model
 from twinify_lite.posterior import Posterior
 from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Schema
@@ -71,6 +74,8 @@ class Declared:
     """A model family: a NumPyro model that the user declared or picked by name."""
 
     source: Source
+    #: The last trial, for the fit that follows it.
+    _tried: dict[str, Trial] = dataclasses.field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -91,10 +96,11 @@ class Declared:
     def plan(self, schema: Schema, rows: int, options: Mapping[str, Any] | None = None) -> Plan:
         """Sampling rate, steps and learning rate by rules that read only public things and the noisy row count.
 
-        The model is tried on made-up rows: whatever is wrong with it is told here, before anything is spent on it.
+        The model is run once on made-up rows, and what that shows to be wrong is told; `check` finds the rest.
         """
         options = {**self.source.options, **(options or {})}
-        seen = look(_guided(self.source, options), made_up_schema(schema), _model_options(options))
+        source, unknown = _guided(self.source, options), without_levels(schema)
+        seen = look(source, made_up_schema(schema), _model_options(options), unknown=unknown)
         _refuse(seen, options)
         settings = settings_for(max(1, int(rows)), len(schema.modelled), options)
         mechanism = PoissonGaussian(
@@ -104,6 +110,14 @@ class Declared:
         settings |= {"guide": guide if isinstance(guide, str) else "guide(rows)", "model": self.name}
         settings |= {name: options.get(name, default) for name, default in seen.options.items()} | seen.pinned
         return Plan(mechanism=mechanism, rows=max(1, int(rows)), settings=settings, options={**options, **seen.pinned})
+
+    def check(self, schema: Schema, plan: Plan) -> None:
+        """Refuse all that `check_model` would, before anything is spent. What it compiles, the fit does not again."""
+        source = _guided(self.source, plan.options)
+        trial = try_model(source, schema, _model_options(plan.options), scaled=True)
+        problems = [*postprocess_problems(source, schema), *trial.problems]
+        Report(model=self.name, problems=tuple(dict.fromkeys(problems))).require()
+        self._tried["last"] = trial
 
     def fit(
         self,
@@ -116,10 +130,8 @@ class Declared:
         checkpoint: Checkpoint | None = None,
     ) -> Posterior:
         """Fit the model to `table` by the plan, with the noise that `receipt` paid for; what returns is public."""
-        source = _guided(self.source, plan.options)
-        program = prepare(source, schema, _model_options(plan.options)).scaled()
+        program, guide, structure = self._program(schema, plan)
         columns = {name: jnp.asarray(array) for name, array in program.encode(encode(schema, table)).items()}
-        guide = program.guide()
         dpsvi = DPSVI(
             program.model,
             guide,
@@ -129,11 +141,21 @@ class Declared:
             plan.rows,
             clip_norm=plan.settings["clip_norm"],
             plate="rows",
+            structure=structure,
         )
         state = _run(dpsvi, columns, plan, progress or (lambda *_: None), checkpoint)
         params = dpsvi.get_params(state)
         latents = dpsvi._ready().split.structure.latents
         return Posterior.draw(program, guide, params, latents, settings=plan.settings)
+
+    def _program(self, schema: Schema, plan: Plan) -> tuple[Program, Callable, Structure | None]:
+        """The program that was tried; or, if discovery has changed the schema since, another one."""
+        source, options = _guided(self.source, plan.options), _model_options(plan.options)
+        trial = self._tried.pop("last", None)
+        if trial is not None and trial.is_of(source, schema, options):
+            return trial.program, trial.guide, trial.structure
+        program = prepare(source, schema, options).scaled()
+        return program, program.guide(), None
 
 
 def settings_for(rows: int, columns: int, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,11 @@ def made_up_schema(schema: Schema) -> Schema:
     return free.replace_columns(_complete(column) for column in free.modelled)
 
 
+def without_levels(schema: Schema) -> frozenset[str]:
+    """The columns whose levels are still to be found: those of `made_up_schema` say nothing about them."""
+    return frozenset(column.name for column in schema.modelled if column.is_levelled and not column.levels)
+
+
 def _complete(column: Column) -> Column:
     changes: dict[str, Any] = {} if column.nullable is not None else {"nullable": True}
     if column.is_levelled:

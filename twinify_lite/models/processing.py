@@ -137,13 +137,14 @@ def _cell(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
 # -- the check --------------------------------------------------------------------------------------------------------
 
 
-def processing_problems(source: Source, schema: Schema, raw: Schema) -> Iterator[str]:
-    """Whether the functions work row by row, tried on made-up rows: alone, among others, reversed, and again.
-
-    `preprocess` is given the columns of `raw`, `postprocess` those of `schema`, which the model draws.
-    """
+def preprocess_problems(source: Source, raw: Schema) -> Iterator[str]:
+    """Whether `preprocess` works row by row, tried on made-up rows of `raw`: alone, among others, reversed, and again."""
     if source.preprocess is not None:
         yield from _problems(source, "preprocess", made_up_frame(raw, _ROWS))
+
+
+def postprocess_problems(source: Source, schema: Schema) -> Iterator[str]:
+    """Whether `postprocess` does, on rows of `schema` as a model draws them."""
     if source.postprocess is not None:
         yield from _problems(source, "postprocess", _drawn_frame(schema, _ROWS))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -19,6 +20,8 @@ import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array
 from numpyro import handlers
+from numpyro.distributions import constraints
+from numpyro.distributions.transforms import StickBreakingTransform
 from numpyro.infer import autoguide, init_to_value
 
 from twinify_lite.errors import ModelError
@@ -32,8 +35,8 @@ from twinify_lite.schema import Schema
 Sites = dict[str, dict[str, Any]]
 # How far apart the numbers of an array start, in unconstrained space; and rows to find the latents' scales by.
 _APART, _ROWS = 0.2, 128
-# So many columns are named in one sentence.
-_NAMED = 3
+# So many columns are named in one sentence; and how much alike a misspelt name is, 1 being the same.
+_NAMED, _CLOSE = 3, 0.7
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,7 +137,9 @@ class Program:
     def _guide(self, table: Mapping[str, Array], N: int) -> None:  # noqa: N803
         rows = self._rows(table, N)
         rows._seen = dict(table)
-        self.source.guide(rows)
+        with handlers.trace() as sites:
+            self.source.guide(rows)
+        guide_states({name: self.units[name].states for name in self.added if f"{name}:states" not in sites})
 
     @functools.cached_property
     def start(self) -> dict[str, Array]:
@@ -185,6 +190,15 @@ def state_shares(states: Mapping[str, int]) -> dict[str, Array]:
     return {name: numpyro.sample(f"{name}:states", dist.Dirichlet(jnp.ones(count))) for name, count in states.items()}
 
 
+def guide_states(states: Mapping[str, int]) -> None:
+    """The guide of `state_shares`, which are ours and not for the user's guide to know of."""
+    for name, count in states.items():
+        loc = numpyro.param(f"{name}:states:loc", jnp.zeros(count - 1))
+        scale = numpyro.param(f"{name}:states:scale", jnp.full(count - 1, _APART), constraint=constraints.positive)
+        free = dist.Normal(loc, scale).to_event(1)
+        numpyro.sample(f"{name}:states", dist.TransformedDistribution(free, StickBreakingTransform()))
+
+
 def sketch(run: Callable[[], None]) -> Sites:
     """The sites of a run with shapes but no numbers: nothing is computed, so it is quick."""
     found: Sites = {}
@@ -203,10 +217,18 @@ class Look:
     problems: tuple[str, ...]
 
 
-def look(source: Source, schema: Schema, options: Mapping[str, Any], *, strict: bool = True) -> Look:
+def look(
+    source: Source,
+    schema: Schema,
+    options: Mapping[str, Any],
+    *,
+    strict: bool = True,
+    unknown: frozenset[str] = frozenset(),
+) -> Look:
     """Run the model once on rows that it draws itself, and settle the unit of every column. No data is needed.
 
-    `strict` refuses declared ranges that do not fit; without it they were discovered, and values are clamped.
+    `strict` refuses declared ranges that do not fit; without it they were discovered, and values are clamped. The
+    levels of `unknown` columns are made up.
     """
     problems: list[str] = []
     found: dict[str, Unit] = {}
@@ -215,7 +237,7 @@ def look(source: Source, schema: Schema, options: Mapping[str, Any], *, strict: 
     pinned: dict[str, Any] = {}
 
     def run() -> None:
-        rows = Rows(schema, total=3, batch=3, options=options, found=found, strict=strict)
+        rows = Rows(schema, total=3, batch=3, options=options, found=found, strict=strict, unknown=unknown)
         rows.asked, rows.pinned = asked, pinned
         with ColumnSites(rows, problems):
             source.model(rows)
@@ -248,18 +270,35 @@ def prepare(source: Source, schema: Schema, options: Mapping[str, Any]) -> Progr
 
 
 def site_problems(schema: Schema, sites: Sites) -> list[str]:
-    """Columns without a site, and observed sites that are no column."""
+    """Columns without a site, with a misspelt one or with one of too many values; observed sites that are no column."""
     columns = {column.name for column in schema.modelled}
     states = {state_site(name) for name in columns}
-    lacking = [name for name in schema if name in columns and name not in sites]
-    problems = [_not_observed(lacking)] if lacking else []
+    meant = misspelt(schema, sites)
+    problems = [f"Site {name!r} is no column of the table; did you mean {column!r}?" for name, column in meant.items()]
+    lacking = [name for name in schema if name in columns and name not in sites and name not in meant.values()]
+    problems += [_not_observed(lacking)] if lacking else []
     for name, site in sites.items():
-        stranger = site["type"] == "sample" and site["is_observed"] and name not in columns | states
+        stranger = site["type"] == "sample" and site["is_observed"] and name not in {*columns, *states, *meant}
         if stranger and not _is_global(site):  # a public number observed outside the plate is part of the prior
             problems.append(
                 f"Site {name!r} is observed and is no column of the table. Name it after a column and leave `obs=` out."
             )
+        if name in columns | states and not _is_global(site) and len(site["fn"].batch_shape) > 1:
+            problems.append(
+                f"Site {name!r} has an axis beside that of the rows, and it must have one value a row. Give its "
+                "distribution single numbers, or arrays with one number for each row, and put no plate of your own "
+                "around it."
+            )
     return problems
+
+
+def misspelt(schema: Schema, sites: Sites) -> dict[str, str]:
+    """The sites of rows that are no column, each with the column that is not observed and was probably meant."""
+    lacking = [column.name for column in schema.modelled if column.name not in sites]
+    known = {site for column in schema.modelled for site in (column.name, state_site(column.name))}
+    strange = [n for n, s in sites.items() if s["type"] == "sample" and not _is_global(s) and n not in known]
+    close = {name: difflib.get_close_matches(name, lacking, n=1, cutoff=_CLOSE) for name in strange}
+    return {name: matches[0] for name, matches in close.items() if matches}
 
 
 def _not_observed(names: list[str]) -> str:

@@ -50,12 +50,13 @@ class Rows:
         observed: Mapping[str, Array] | None = None,
         strict: bool = False,
         is_prior: bool = False,
+        unknown: frozenset[str] = frozenset(),
     ):
         self.columns: Mapping[str, Column] = MappingProxyType({column.name: column for column in schema.modelled})
         self.batch = batch
         self.asked: dict[str, Any] = {}
         self.pinned: dict[str, Any] = {}
-        self.strict = strict
+        self.strict, self.unknown = strict, unknown
         self._is_prior = is_prior
         self._options = options
         self._units = found
@@ -206,9 +207,10 @@ class ColumnSites(Messenger):
 
     def _unit(self, name: str, fn: Any) -> Unit:
         if name not in self.rows._units:
-            has_state = state_site(name) in self.rows._seen
+            how = {"has_state": state_site(name) in self.rows._seen, "strict": self.rows.strict}
+            how["is_unknown"] = name in self.rows.unknown
             try:
-                unit = units.choose(self.rows.columns[name], fn.support, has_state=has_state, strict=self.rows.strict)
+                unit = units.choose(self.rows.columns[name], fn.support, **how)
             except ModelError as error:
                 self._report(str(error))
                 unit = Unit("code" if self.rows.columns[name].is_levelled else "place")

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from twinify_lite.errors import ModelError
+from twinify_lite.models.wording import first_lines, in_words
 
 GUIDES = (
     "AutoNormal",
@@ -56,27 +57,9 @@ class Source:
 
     def locate(self, error: BaseException) -> str:
         """The error in a sentence that names the line of the model file where it arose."""
-        what = _KNOWN.get(type(error).__name__) or (
-            str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {_first_lines(error)}"
-        )
+        what = in_words(error)
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if self.path and f.filename == self.path]
         return f"{self.name}, line {lines[-1]}: {what}" if lines else f"{self.name}: {what}"
-
-
-_BRANCH = (
-    "the model decides or counts by a value that is known only when it runs (`if`, `float(...)`, a shape). Use "
-    "jnp.where instead of `if`, and fixed sizes."
-)
-#: What JAX's errors mean to whoever wrote the model.
-_KNOWN = {
-    "TracerBoolConversionError": _BRANCH,
-    "ConcretizationTypeError": _BRANCH,
-    "TracerIntegerConversionError": _BRANCH,
-}
-
-
-def _first_lines(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def digest(text: str) -> str:
@@ -103,7 +86,7 @@ def from_text(text: str, *, name: str, origin: Origin = "file", path: str = "") 
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         where = f", line {lines[-1]}" if lines else ""
         raise ModelError(
-            f"{name}{where}: running the file failed: {type(error).__name__}: {_first_lines(error)}."
+            f"{name}{where}: running the file failed: {type(error).__name__}: {first_lines(error)}."
         ) from None
     return _source(module.__dict__, name=name, origin=origin, text=text, sha256=digest(text), path=path)
 
@@ -178,7 +161,9 @@ def _signature_problems(key: str, function: Callable, argument: str) -> Iterator
         return
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     takes = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
-    if not takes or len(needed) > 1:
+    # An argument that is None unless given is meant to be given, as in models of d3p and twinify; it never is here.
+    waiting = [p for p in takes[1:] if p.default is None] if argument == "rows" else []
+    if not takes or len(needed) > 1 or waiting:
         given = ", ".join(p.name for p in parameters)
         yield (
             f"`{key}({given})` has the wrong arguments. It is called with one: write `def {key}({argument}):`"

@@ -61,11 +61,12 @@ def codes_of(column: Column) -> int:
     return layout(column, 1).size
 
 
-def choose(column: Column, support: Any, *, has_state: bool, strict: bool = True) -> Unit:
+def choose(column: Column, support: Any, *, has_state: bool, strict: bool = True, is_unknown: bool = False) -> Unit:
     """The unit for a site with this support, or a `ModelError` that says why there is none.
 
-    `has_state` says that the model samples `name:state` itself. A range that does not fit the support is a mistake of
-    whoever declared it; if it was discovered (`strict` is false), the budget is spent already, and values are clamped.
+    `has_state` says that the model samples `name:state` itself. A range or number of levels that does not fit the
+    support is a mistake of whoever declared it; if it was discovered (`strict` is false), the budget is spent already,
+    and values are clamped. The levels of a column that `is_unknown` are made up, and no message may speak of them.
     """
     if getattr(support, "event_dim", 0):
         raise ModelError(
@@ -73,7 +74,7 @@ def choose(column: Column, support: Any, *, has_state: bool, strict: bool = True
             "`to_event` away, or sample the columns one after another."
         )
     if column.is_levelled:
-        return _choose_levelled(column, support, has_state)
+        return _choose_levelled(column, support, has_state, strict, is_unknown)
     unit = _choose_ranged(column, support)
     if strict:
         _refuse_range(column, support)
@@ -93,24 +94,35 @@ def decode(column: Column, unit: Unit, sites: Arrays) -> dict[str, np.ndarray]:
 # -- levels -----------------------------------------------------------------------------------------------------------
 
 
-def _choose_levelled(column: Column, support: Any, has_state: bool) -> Unit:
+def _choose_levelled(column: Column, support: Any, has_state: bool, strict: bool, is_unknown: bool) -> Unit:
     codes = codes_of(column)
     levels = codes - bool(column.nullable)
     size = _size(support)
     if size is None:
+        what, number = ("the code of a level", "") if is_unknown else (f"a code from 0 to {codes - 1}", f"{codes} ")
         raise ModelError(
-            f"Column {column.name!r} is a {column.kind}, a code from 0 to {codes - 1}, and its distribution is for "
-            f"{_words(support)}. Use Categorical with {codes} probabilities (`rows.levels({column.name!r})`)."
+            f"Column {column.name!r} is a {column.kind}, {what}, and its distribution is for {_words(support)}. Use "
+            f"Categorical with {number}probabilities (`rows.levels({column.name!r})`)."
         )
-    if column.nullable and (has_state or size == levels):
-        return Unit("code", states=2, high=levels - 1)
-    if size < codes:
-        missing = " and one for missing cells" if column.nullable else ""
-        raise ModelError(
-            f"Column {column.name!r} has {levels} levels{missing}, and its distribution has {size}. Give it "
+    is_apart = column.nullable and (has_state or size == levels)
+    if (strict and size not in (levels, codes)) or not (is_apart or size >= codes):
+        raise ModelError(_other_levels(column, levels, size, is_unknown))
+    return Unit("code", states=2, high=levels - 1) if is_apart else Unit("code", high=codes - 1)
+
+
+def _other_levels(column: Column, levels: int, size: int, is_unknown: bool) -> str:
+    if is_unknown:
+        return (
+            f"Column {column.name!r} has levels that are still to be found, and its distribution has {size}, however "
+            f"many there are. Declare them in the schema ([columns.{column.name}]: `levels = [...]`, or `kind = "
+            f'"boolean"` if it is yes or no; and `nullable = false` if no cell is empty), or give the distribution '
             f"`rows.levels({column.name!r})` of them."
         )
-    return Unit("code", high=codes - 1)
+    missing = " and one for missing cells" if column.nullable else ""
+    return (
+        f"Column {column.name!r} has {levels} levels{missing}, and its distribution has {size}. Give it "
+        f"`rows.levels({column.name!r})` of them."
+    )
 
 
 def _size(support: Any) -> int | None:
