@@ -19,7 +19,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer.autoguide import AutoGuide
 from numpyro.primitives import Messenger
 
-from twinify_lite.dpsvi import jaxprs
+from twinify_lite.dpsvi import jaxprs, starting
 from twinify_lite.errors import ModelError
 
 Trace = Mapping[str, dict[str, Any]]
@@ -71,7 +71,7 @@ def choose_kinds(model: Callable, rows: PyTree, kwargs: Mapping[str, Any]) -> tu
     leaves = jax.tree.leaves(rows)
     kinds = ["fraction" if jnp.issubdtype(leaf.dtype, jnp.floating) else "bit" for leaf in leaves]
 
-    @jax.jit
+    @starting.jit_once
     def failures(rows: PyTree) -> Array:
         sites = samples(run(model, jax.random.key(0), {}, rows, kwargs)).values()
         return sum(1 - jnp.all(jnp.isfinite(log_prob(site))).astype(int) for site in sites)
@@ -171,7 +171,7 @@ def find_structure(
     _refuse_automatic_guide(guide, local)
     _refuse_what_is_personal(model, model_sites, "model", one, many, kwargs, plate, local)
     _refuse_mixing(model, many, kwargs, plate)
-    run(guide, jax.random.key(0), {}, one, kwargs)  # an automatic guide reads the model at its first call
+    starting.set_up(guide, lambda guide: run(guide, jax.random.key(0), {}, one, kwargs))
     guide_sites = sketch(guide, {plate: jnp.arange(1)}, one, kwargs)
     _refuse_what_is_personal(guide, guide_sites, "guide", one, many, kwargs, plate, local)
     return Structure(
@@ -324,7 +324,7 @@ def _refuse_row_shapes(
 def _refuse_mixing(model: Callable, many: PyTree, kwargs: Mapping[str, Any], plate: str) -> None:
     """Each row's density must be the same alone as among others."""
 
-    @jax.jit
+    @starting.jit_once
     def among(rows: PyTree) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         trace = run(model, jax.random.key(0), {plate: jnp.arange(3)}, rows, kwargs)
         sites = samples(trace)
@@ -339,7 +339,7 @@ def _refuse_mixing(model: Callable, many: PyTree, kwargs: Mapping[str, Any], pla
         if plate in _plates(s)
     }
 
-    @jax.jit
+    @starting.jit_once
     def alone(row: PyTree, fixed: dict[str, Array], local: dict[str, Array]) -> dict[str, Array]:
         values = {n: jnp.moveaxis(v, 0, axes[n]) for n, v in local.items()}
         trace = run(model, jax.random.key(0), {**fixed, **values, plate: jnp.arange(1)}, row, kwargs)
