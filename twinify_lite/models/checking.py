@@ -18,6 +18,7 @@ from twinify_lite.errors import ModelError
 from twinify_lite.models.guessing import made_up_schema
 from twinify_lite.models.likelihoods import Blend
 from twinify_lite.models.processing import processing_problems
+from twinify_lite.models.products import Settled
 from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays
 from twinify_lite.models.resolving import find_source
 from twinify_lite.models.rows import PLATE
@@ -209,7 +210,7 @@ def _columns(seen: Look) -> dict[str, Site]:
 
 def _distribution(fn: Any) -> str:
     """What users call a distribution, without what NumPyro or this package wrapped around it."""
-    if isinstance(fn, Blend):
+    if isinstance(fn, Blend | Settled):
         return f"mixture of {_distribution(fn.component)}"
     name = type(fn).__name__
     if name in ("MaskedDistribution", "ExpandedDistribution", "Independent"):
