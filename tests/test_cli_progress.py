@@ -2,6 +2,9 @@
 
 import io
 
+import pytest
+
+from twinify_lite import cli_progress
 from twinify_lite.cli_progress import Progress, bar
 
 
@@ -51,3 +54,52 @@ def test_a_log_has_a_line_for_each_phase():
         progress("compiling" if step < 3 else "fitting", step, 100)
     progress.close()
     assert log.getvalue() == "compiling ...\nfitting ...\n"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves."""
+    now = [100.0]
+    monkeypatch.setattr(cli_progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def fit_of(progress, clock, *, seconds, steps=600, chunk=12, since=0):
+    progress("compiling", 0, steps)
+    clock[0] += 30
+    for step in range(since + chunk, steps + 1, chunk):
+        clock[0] += seconds * chunk / steps
+        progress("fitting", step, steps)
+    progress.close()
+
+
+def test_a_log_of_a_long_fit_says_at_each_tenth_how_far_it_is(clock):
+    log = io.StringIO()
+    fit_of(Progress(file=log), clock, seconds=600)
+    lines = log.getvalue().splitlines()
+    assert lines[:3] == ["compiling ...", "fitting ...", "fitting: step 24 of 600, about 10 min left"]
+    assert lines[3:5] == ["fitting: step 60 of 600, about 9 min left", "fitting: step 120 of 600, about 8 min left"]
+    assert lines[-1] == "fitting: step 540 of 600, about 60 s left"
+    assert len(lines) == 12
+
+
+def test_a_log_of_a_fit_of_seconds_is_not_filled(clock):
+    log = io.StringIO()
+    fit_of(Progress(file=log), clock, seconds=18)
+    lines = log.getvalue().splitlines()
+    assert 3 <= len(lines) <= 5
+    short = io.StringIO()
+    fit_of(Progress(file=short), clock, seconds=2)
+    assert short.getvalue() == "compiling ...\nfitting ...\n"
+
+
+def test_a_log_of_a_resumed_fit_reckons_from_where_it_began(clock):
+    log = io.StringIO()
+    fit_of(Progress(file=log), clock, seconds=600, since=300)
+    assert "fitting: step 360 of 600, about 4 min left" in log.getvalue().splitlines()
+
+
+def test_quiet_logs_stay_empty(clock):
+    log = io.StringIO()
+    fit_of(Progress(file=log, quiet=True), clock, seconds=600)
+    assert log.getvalue() == ""

@@ -1,4 +1,4 @@
-"""A bar on stderr while a fit runs: what it does, how far it is, how long it will take."""
+"""How far a fit is, on stderr: a bar on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TextIO
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds between two drawings
+_LINES, _APART = 10, 5.0  # lines of a phase in a log, at most, and seconds between two of them, at least
 
 
 class Progress:
-    """Call it with (phase, done, total). On a terminal it draws a bar; elsewhere it says each phase once.
+    """Call it with (phase, done, total). On a terminal it draws a bar; elsewhere it says each phase when it begins.
+
+    Of a phase that takes its time it then says at each tenth, and no oftener than every few seconds, how far it is.
 
     Nothing private reaches it: phases are fixed words, and how many steps there are is public.
     """
@@ -23,6 +26,7 @@ class Progress:
         self._phase: str | None = None
         self._began = self._drawn = 0.0
         self._first = self._shown = 0
+        self._told = -1
 
     def __call__(self, phase: str, done: int = 0, total: int = 0) -> None:
         """`done` of `total` steps of `phase` are done."""
@@ -32,6 +36,9 @@ class Progress:
         if self._draws and (now - self._drawn >= _EVERY or done == total):
             self._draw(bar(phase, done, total, now - self._began, since=self._first))
             self._drawn = now
+        elif self._tells(done, total, now):
+            self._say(line(phase, done, total, now - self._began, since=self._first))
+            self._drawn, self._told = now, _tenth(done, total)
 
     def close(self) -> None:
         """Leave an empty line for what comes next."""
@@ -41,10 +48,21 @@ class Progress:
             self._file.flush()
 
     def _begin(self, phase: str, done: int, now: float) -> None:
-        self._phase, self._began, self._drawn, self._first = phase, now, 0.0, done
+        self._phase, self._began, self._first = phase, now, done
+        self._drawn = 0.0 if self._draws else now
+        self._told = -1
         if not self._quiet and not self._draws:
-            self._file.write(f"{phase} ...\n")
-            self._file.flush()
+            self._say(f"{phase} ...")
+
+    def _tells(self, done: int, total: int, now: float) -> bool:
+        """Whether a log is due for a line: in a later tenth than the last one, and some time after it."""
+        if self._quiet or self._draws or not self._first < done < total:
+            return False
+        return _tenth(done, total) > self._told and now - self._drawn >= _APART
+
+    def _say(self, text: str) -> None:
+        self._file.write(text + "\n")
+        self._file.flush()
 
     def _draw(self, line: str) -> None:
         self._file.write("\r" + line.ljust(self._shown))
@@ -63,6 +81,19 @@ def bar(phase: str, done: int, total: int, seconds: float, *, since: int = 0) ->
     filled = int(_WIDTH * done / total)
     left = f", {_span(seconds * (total - done) / (done - since))} left" if since < done < total else ""
     return f"{phase} [{'#' * filled}{'.' * (_WIDTH - filled)}] {100 * done // total:3d} %{left}"
+
+
+def line(phase: str, done: int, total: int, seconds: float, *, since: int = 0) -> str:
+    """The same for a log.
+
+    >>> line("fitting", 60, 600, 5.0)
+    'fitting: step 60 of 600, about 45 s left'
+    """
+    return f"{phase}: step {done} of {total}, about {_span(seconds * (total - done) / (done - since))} left"
+
+
+def _tenth(done: int, total: int) -> int:
+    return _LINES * done // total
 
 
 def _span(seconds: float) -> str:

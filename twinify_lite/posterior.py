@@ -14,6 +14,7 @@ import pyarrow as pa
 from jaxtyping import Array
 from numpyro import handlers
 
+from twinify_lite.dpsvi.starting import jit_once
 from twinify_lite.encode import decode
 from twinify_lite.errors import ArtifactError, ModelError
 from twinify_lite.models.processing import finish_table
@@ -66,7 +67,7 @@ class Posterior:
 
         size = sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(once, jax.random.key(0))))
         number = int(np.clip(_NUMBERS // max(1, size), _FEWEST, _DRAWS))
-        drawn = jax.jit(jax.vmap(once))(jax.random.split(jax.random.key(1), number))
+        drawn = jit_once(jax.vmap(once))(jax.random.split(jax.random.key(1), number))
         needed = _model_params(program, params)
         return cls(
             program=dataclasses.replace(program, scales={}),
@@ -159,8 +160,15 @@ class Posterior:
         path or a function) or the installed template, and only if it has the hash that the fit had.
         """
         source = source_of(meta["model"], texts, schema, model_file=model_file, trust_model=trust_model)
+        program = prepare(source, schema, meta["options"])
+        # The code of these is not in the twin, so no hash tells whether it is that of the fit.
+        if source.origin == "lines" and program.latents != set(meta["latents"]):
+            raise ModelError(
+                "This twin was fitted with another version of this package, in which the model of `distribution` lines "
+                "had other latents. Sample it with that version, or fit it again."
+            )
         made = cls(
-            program=prepare(source, schema, meta["options"]),
+            program=program,
             draws={name: arrays[f"latent_{i}"] for i, name in enumerate(meta["latents"])},
             params={name: arrays[f"param_{i}"] for i, name in enumerate(meta["params"])},
             datasets=int(meta["datasets"]),

@@ -7,7 +7,6 @@ the one that would be fitted, and its author should know.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,14 +16,12 @@ from jaxtyping import Array, PyTree
 from numpyro.distributions import biject_to, constraints
 
 from twinify_lite.dpsvi.sites import Trace, log_prob, plate_scale, plates_of, run, samples, sketch
+from twinify_lite.dpsvi.starting import jit_once
 from twinify_lite.errors import ModelError
 
 _ROWS = 3
 # How far parameters are moved from where they start, in unconstrained space: at 0, a weight of other rows is not seen.
 _MOVE = 0.3
-
-#: For programs that run a few times on a few rows: what XLA's optimisation takes is more than it saves.
-quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def refuse_mixing(
@@ -38,7 +35,7 @@ def refuse_mixing(
     if not axes:
         return
 
-    @quick_jit
+    @jit_once
     def among(rows: PyTree) -> tuple[dict[str, Array], dict[str, PyTree], dict[str, Array]]:
         at_start = run(fn, jax.random.key(0), {plate: jnp.arange(_ROWS)}, rows, kwargs)
         moved = _moved_parameters(at_start)
@@ -48,7 +45,7 @@ def refuse_mixing(
         own = {name: jnp.moveaxis(value, axes[name], 0) for name, value in drawn.items() if name in axes}
         return _densities(trace, axes, plate), fixed, own
 
-    @quick_jit
+    @jit_once
     def alone(row: PyTree, fixed: dict[str, PyTree], own: dict[str, Array]) -> dict[str, Array]:
         values = {name: jnp.moveaxis(value, 0, axes[name]) for name, value in own.items()}
         trace = run(fn, jax.random.key(0), {**fixed, **values, plate: jnp.arange(1)}, row, kwargs)

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 from numpyro.infer.autoguide import AutoGuide
 
-from twinify_lite.dpsvi import jaxprs
-from twinify_lite.dpsvi.mixing import quick_jit, refuse_mixing
+from twinify_lite.dpsvi import jaxprs, starting
+from twinify_lite.dpsvi.mixing import refuse_mixing
 from twinify_lite.dpsvi.sites import Trace, log_prob, plates_of, run, samples, sketch
 from twinify_lite.errors import ModelError
 
@@ -80,7 +80,7 @@ def choose_kinds(model: Callable, rows: PyTree, kwargs: Mapping[str, Any]) -> tu
     leaves = jax.tree.leaves(rows)
     kinds = ["fraction" if jnp.issubdtype(leaf.dtype, jnp.floating) else "bit" for leaf in leaves]
 
-    @quick_jit
+    @starting.jit_once
     def failures(rows: PyTree) -> Array:
         sites = samples(run(model, jax.random.key(0), {}, rows, kwargs)).values()
         return sum(1 - jnp.all(jnp.isfinite(log_prob(site))).astype(int) for site in sites)
@@ -129,7 +129,7 @@ def find_structure(
     _refuse_automatic_guide(guide, local)
     _refuse_what_is_personal(model, model_sites, "model", one, many, kwargs, plate, local)
     refuse_mixing(model, "model", many, kwargs, plate)
-    run(guide, jax.random.key(0), {}, one, kwargs)  # an automatic guide reads the model at its first call
+    starting.set_up(guide, lambda guide: run(guide, jax.random.key(0), {}, one, kwargs))
     guide_sites = sketch(guide, {plate: jnp.arange(1)}, one, kwargs)
     _refuse_what_is_personal(guide, guide_sites, "guide", one, many, kwargs, plate, local)
     refuse_mixing(guide, "guide", many, kwargs, plate, local)

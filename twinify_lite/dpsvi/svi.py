@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from twinify_lite import accountant, noise, rng
 from twinify_lite.accountant import FixedSizeGaussian, Mechanism, NotPrivate, PoissonGaussian
-from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, sites, step
+from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, sites, starting, step
 from twinify_lite.dpsvi.gradient import numbers_per_row, row_norms
 from twinify_lite.dpsvi.plan import NoiseScale
 from twinify_lite.dpsvi.step import DPSVIState, Training
@@ -106,7 +106,7 @@ class DPSVI:
         if structure is None or not structure.is_of(self.model, self.guide, columns, self._plate):
             structure = rows.find_structure(self.model, self.guide, columns, kwargs, self._plate)
         rng_key, key_init = jax.random.split(rng_key)
-        initial = self._svi.init(key_init, *structure.made_up, init_params=init_params, **kwargs)
+        initial = starting.initial_state(self._svi, key_init, structure.made_up, init_params, kwargs)
         training = self._prepare(structure, kwargs, initial, number)
         self._secrets = self.receipt.redeem((PoissonGaussian, FixedSizeGaussian, NotPrivate))
         with jax.ensure_compile_time_eval():
@@ -134,7 +134,7 @@ class DPSVI:
         columns = _as_columns(args)
         training = self._with(kwargs, columns)
         sampler = self._sampler(columns, is_batch=isinstance(self.mechanism, FixedSizeGaussian | NotPrivate))
-        traced = _traced((svi_state, columns, kwargs))
+        traced = starting.traced((svi_state, columns, kwargs))
         secrets = self._take_steps(svi_state, 1, traced)
         last = jnp.int32(2**31 - 1 if training.steps is None else training.steps)
         run = self._compile(step.run_one, sampler, kwargs, columns)
@@ -158,7 +158,7 @@ class DPSVI:
 
         The program runs in chunks of about `chunk_steps`; progress is reported between them and changes no bit.
         """
-        if _traced((rng_key, args, init_state, init_params, kwargs)):
+        if starting.traced((rng_key, args, init_state, init_params, kwargs)):
             raise ReceiptError(_NO_LANES.format("run()"))
         state = init_state
         if state is None:
@@ -244,7 +244,7 @@ class DPSVI:
         structure = training.split.structure
         invented = rows.invent_rows(structure.made_up, structure.kinds, 64, seed=1)
 
-        @jax.jit
+        @starting.jit_once
         def norms_of(params: PyTree, key: Array) -> Array:
             value = lambda shared, row: step.person_value(training, shared, params, row)  # noqa: E731
             shared = step.draw_shared(training, params, key)
@@ -337,16 +337,12 @@ class DPSVI:
             return
         if traced:
             io_callback(lambda *_: None, None, *map(jaxprs.false_from, jax.tree.leaves(state)), ordered=True)
-        elif _traced(state):
+        elif starting.traced(state):
             raise ReceiptError(_NO_LANES.format("A step"))
 
     def _refuse_extra_steps(self, number: int) -> None:
         if not isinstance(self.mechanism, NotPrivate) and number > self.mechanism.steps:
             raise BudgetExceeded(f"The receipt pays for {self.mechanism.steps} steps, not for {number}.")
-
-
-def _traced(values: PyTree) -> list[Array]:
-    return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.core.Tracer)]
 
 
 def _receipt(dp_scale: Receipt | NoiseScale | Any) -> Receipt:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from twinify_lite.errors import ModelError
 from twinify_lite.models.likelihoods import Blend
 from twinify_lite.models.processing import made_up_frame, postprocess_problems, preprocess_problems
+from twinify_lite.models.products import Settled
 from twinify_lite.models.program import Look
 from twinify_lite.models.resolving import find_source, resolve
 from twinify_lite.models.trial import column_sites, try_model
@@ -149,7 +150,7 @@ def _columns(seen: Look) -> dict[str, Site]:
 
 def _distribution(fn: Any) -> str:
     """What users call a distribution, without what NumPyro or this package wrapped around it."""
-    if isinstance(fn, Blend):
+    if isinstance(fn, Blend | Settled):
         return f"mixture of {_distribution(fn.component)}"
     name = type(fn).__name__
     if name in ("MaskedDistribution", "ExpandedDistribution", "Independent"):

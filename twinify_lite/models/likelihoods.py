@@ -77,14 +77,18 @@ class Hurdle(Distribution):
         inside = jnp.where(is_zero, jnp.ones_like(value), value)  # where `base` has a density
         rest = self.base.log_prob(inside)
         if self.base.support.is_discrete:
-            rest = rest - jnp.log1p(-jnp.exp(jnp.minimum(self.base.log_prob(jnp.zeros_like(value)), -1e-6)))
+            none = self.base.log_prob(jnp.zeros((), inside.dtype))
+            rest = rest - jnp.log1p(-jnp.exp(jnp.minimum(none, -1e-6)))
         return jnp.where(is_zero, jnp.log(self.zero), jnp.log1p(-self.zero) + rest)
 
     def _not_zero(self, key: Array, value: Array, sample_shape: tuple[int, ...]) -> Array:
         """Counts drawn again where they are 0, a few times; what is left of them becomes 1."""
-        for again in jax.random.split(key, 8):
-            drawn = self.base.expand(self.batch_shape).sample(again, sample_shape)
-            value = jnp.where(value == 0, drawn, value)
+
+        def again(value: Array, key: Array) -> tuple[Array, None]:
+            drawn = self.base.expand(self.batch_shape).sample(key, sample_shape)
+            return jnp.where(value == 0, drawn, value), None
+
+        value, _ = jax.lax.scan(again, value, jax.random.split(key, 8))
         return jnp.maximum(value, 1)
 
 

@@ -138,7 +138,7 @@ def _cell(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
 
 
 def preprocess_problems(source: Source, raw: Schema) -> Iterator[str]:
-    """Whether `preprocess` works row by row, tried on made-up rows of `raw`: alone, among others, reversed, and again."""
+    """Whether `preprocess` works row by row, on made-up rows of `raw`: alone, among others, reversed, and again."""
     if source.preprocess is not None:
         yield from _problems(source, "preprocess", made_up_frame(raw, _ROWS))
 

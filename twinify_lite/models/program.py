@@ -24,10 +24,11 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import StickBreakingTransform
 from numpyro.infer import autoguide, init_to_value
 
+from twinify_lite.dpsvi.starting import jit_once, traced
 from twinify_lite.errors import ModelError
 from twinify_lite.models import units
 from twinify_lite.models.rows import PLATE, ColumnSites, PriorEnds, Rows
-from twinify_lite.models.scaling import Scaled, find_scales, is_scalable
+from twinify_lite.models.scaling import Scale, Scaled, find_scales, is_scalable, units_of
 from twinify_lite.models.source import Source
 from twinify_lite.models.units import Unit, state_site
 from twinify_lite.schema import Schema
@@ -35,6 +36,7 @@ from twinify_lite.schema import Schema
 Sites = dict[str, dict[str, Any]]
 # How far apart the numbers of an array start, in unconstrained space; and rows to find the latents' scales by.
 _APART, _ROWS = 0.2, 128
+_READ_DENSITIES = ("AutoLaplaceApproximation",)
 # So many columns are named in one sentence; and how much alike a misspelt name is, 1 being the same.
 _NAMED, _CLOSE = 3, 0.7
 
@@ -51,7 +53,7 @@ class Program:
     options: Mapping[str, Any]
     units: dict[str, Unit]
     added: tuple[str, ...]
-    scales: dict[str, float] = dataclasses.field(default_factory=dict)
+    scales: dict[str, Scale] = dataclasses.field(default_factory=dict)
 
     def model(self, table: Mapping[str, Array], N: int) -> None:  # noqa: N803  (DPSVI's name for the number of rows)
         """The model of rows that are given, in the units of its sites."""
@@ -62,7 +64,8 @@ class Program:
         if callable(self.source.guide):
             return self._guide
         start = {name: value / self.scales.get(name, 1.0) for name, value in self.start.items()}
-        return getattr(autoguide, self.source.guide)(self.prior(start), init_loc_fn=init_to_value(values=start))
+        model = self.prior(start) if self.source.guide in _READ_DENSITIES else self._outline(start)
+        return getattr(autoguide, self.source.guide)(model, init_loc_fn=init_to_value(values=start))
 
     def scaled(self) -> Program:
         """The same program with global latents in units of what a row tells of them.
@@ -72,10 +75,10 @@ class Program:
         if callable(self.source.guide):
             return self
         latents = self.start
-        drawn = jax.jit(self.draw, static_argnums=2)(latents, jax.random.key(2), _ROWS)
+        drawn = jit_once(self.draw, static_argnums=2)(latents, jax.random.key(2), _ROWS)
         sites = sketch(lambda: self.model(drawn, _ROWS))
-        names = [name for name, site in sites.items() if is_scalable(site)]
-        made = dataclasses.replace(self, scales=find_scales(self.model, latents, names, drawn))
+        units = {name: units_of(site) for name, site in sites.items() if is_scalable(site)}
+        made = dataclasses.replace(self, scales=find_scales(self.model, latents, units, drawn))
         made.__dict__["start"] = latents  # scales do not move it
         return made
 
@@ -134,6 +137,19 @@ class Program:
         found = {name for name, site in sketch(lambda: prior(self.made_up, 1)).items() if _is_global_latent(site)}
         return prior if found == set(latents) else self.model
 
+    def _outline(self, latents: Iterable[str]) -> Callable:
+        """The shapes and supports of the latents, which is all that most automatic guides read of a model."""
+        sites = sketch(lambda: self.model(self.made_up, 1))
+        found = {name: sites[name]["fn"] for name in latents}
+        if traced([fn.support for fn in found.values()]):
+            return self.prior(latents)  # a support with ends that are computed
+
+        def outline(table: Mapping[str, Array], N: int) -> None:  # noqa: N803
+            for name, fn in found.items():
+                numpyro.sample(name, dist.ImproperUniform(fn.support, fn.batch_shape, fn.event_shape))
+
+        return outline
+
     def _guide(self, table: Mapping[str, Array], N: int) -> None:  # noqa: N803
         rows = self._rows(table, N)
         rows._seen = dict(table)
@@ -142,13 +158,22 @@ class Program:
         guide_states({name: self.units[name].states for name in self.added if f"{name}:states" not in sites})
 
     @functools.cached_property
+    def latents(self) -> frozenset[str]:
+        """The names of the global latents."""
+        sites = sketch(lambda: self.model(self.made_up, 1))
+        return frozenset(name for name, site in sites.items() if _is_global_latent(site))
+
+    @functools.cached_property
     def start(self) -> dict[str, Array]:
         """Initial values of the global latents, in the model's units: the user's, and near the prior's middle."""
-        plain = dataclasses.replace(self, scales={})
-        names = {name for name, site in sketch(lambda: plain.model(self.made_up, 1)).items() if _is_global_latent(site)}
+        plain, names = dataclasses.replace(self, scales={}), self.latents
         near = handlers.substitute(handlers.seed(plain.prior(names), jax.random.key(0)), substitute_fn=_near_the_middle)
-        sites = handlers.trace(near).get_trace(self.made_up, 1)
-        start = {name: site["value"] for name, site in sites.items() if name in names}
+
+        def middles() -> dict[str, Array]:
+            sites = handlers.trace(near).get_trace(self.made_up, 1)
+            return {name: site["value"] for name, site in sites.items() if name in names}
+
+        start = jit_once(middles)()
         if self.source.start is not None:
             rows = Rows(self.schema, total=1, batch=1, options=self.options, found=dict(self.units))
             chosen = {name: jnp.asarray(value, float) for name, value in self.source.start(rows).items()}

@@ -14,7 +14,7 @@ from jaxtyping import Array
 from numpyro import handlers
 from numpyro.distributions import biject_to
 
-from twinify_lite.dpsvi.mixing import quick_jit
+from twinify_lite.dpsvi.starting import jit_once
 from twinify_lite.dpsvi.rows import Structure, find_structure
 from twinify_lite.models.guessing import made_up_schema, without_levels
 from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays, misspelt, sketch
@@ -157,7 +157,7 @@ def _not_finite(program: Program, table: Mapping[str, Array]) -> Iterator[str]:
         each = {name: jnp.sum(site["fn"].log_prob(site["value"])) for name, site in _samples(sites)}
         return sum(each.values()), each
 
-    slopes, found = quick_jit(jax.vmap(jax.grad(total, has_aux=True), axis_size=1 + _DRAWS))(_places(program, table))
+    slopes, found = jit_once(jax.vmap(jax.grad(total, has_aux=True), axis_size=1 + _DRAWS))(_places(program, table))
     broken = [name for name, value in found.items() if not jnp.all(jnp.isfinite(value))]
     for name in broken:
         yield (

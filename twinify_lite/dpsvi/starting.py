@@ -1,0 +1,59 @@
+"""What runs once, before the first step: it is compiled as a whole and quickly, because it takes no time to run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jaxtyping import Array, PyTree
+from numpyro.infer import SVI
+from numpyro.infer.autoguide import AutoGuide
+from numpyro.primitives import Messenger
+
+# XLA's name for what follows its rewriting of the program: the making of machine code.
+_QUICK = {"xla_backend_optimization_level": 0}
+
+
+def jit_once(fn: Callable, **options: Any) -> Callable:
+    """`jax.jit` for what runs once or a few times on few rows: it is compiled sooner, and the code is slower."""
+    return jax.jit(fn, compiler_options=_QUICK, **options)
+
+
+class _Begins(Exception):
+    """Where a guide that is called for what it does before its first site has done that."""
+
+
+class _FirstSite(Messenger):
+    """Ends a guide at its first parameter or site."""
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """End the call."""
+        if msg["type"] in ("param", "sample"):
+            raise _Begins
+
+
+def set_up(guide: Callable, call: Callable[[Callable], Any]) -> None:
+    """Have an automatic guide read its model, as it does when it is called first; its sites need not run for that."""
+    if isinstance(guide, AutoGuide) and guide.prototype_trace is None:
+        with contextlib.suppress(_Begins):
+            call(_FirstSite(guide))
+
+
+def initial_state(svi: SVI, key: Array, rows: PyTree, init_params: dict | None, kwargs: dict[str, Any]) -> Any:
+    """NumPyro's initial state as one program, because op by op each would be compiled by itself."""
+
+    def start(key: Array) -> Any:
+        return svi.init(key, *rows, init_params=init_params, **kwargs)
+
+    if traced((key, init_params, kwargs)):
+        return start(key)
+    state = jit_once(start)(key)
+    # The transforms are kept beside the state. Where a parameter's bounds were computed, they must be numbers.
+    return start(key) if traced(svi.constrain_fn.args) else state
+
+
+def traced(values: PyTree) -> list[Array]:
+    """The arrays among `values` that stand for others, in a program that is being traced."""
+    return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.core.Tracer)]
