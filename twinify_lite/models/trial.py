@@ -14,8 +14,8 @@ from jaxtyping import Array
 from numpyro import handlers
 from numpyro.distributions import biject_to
 
-from twinify_lite.dpsvi.starting import jit_once
 from twinify_lite.dpsvi.rows import Structure, find_structure
+from twinify_lite.dpsvi.starting import jit_once
 from twinify_lite.models.guessing import made_up_schema, without_levels
 from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays, misspelt, sketch
 from twinify_lite.models.rows import PLATE
