@@ -94,9 +94,9 @@ class Auto:
         settings, working = plan.settings, with_heaps(schema)
         kept = Kept(checkpoint)
         progress("reading", 0, 1)
-        bins = {column.name: bins_of(column, settings.bins) for column in working.modelled}
+        bins = {column.name: bins_of(column, settings.cuts) for column in working.modelled}
         rows = encode(working, table, view="discrete", bins=bins)
-        fine = [codes(column, settings.bins) for column in working.modelled]
+        fine = [codes(column, settings.cuts) for column in working.modelled]
         columns = [rows.pop(column.name) for column in working.modelled]
         counts = kept.or_made("single columns", lambda: _single(receipts["single columns"], columns, fine))
         levels = _levels(fine, counts)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from twinify_lite.encode import layout
+from twinify_lite.encode import Cuts, layout
 from twinify_lite.encode.axis import Axis, axis, points, specials_within
 from twinify_lite.schema import Column, Schema
 
@@ -27,13 +27,14 @@ class Codes:
     """The codes of one column: how many, and `line`, those that lie on a line, in their order there.
 
     Of each code on the line, `width` is how much of the line it takes, and `point` says whether it is a single value
-    between bins.
+    between bins. `magnitude` is how much it takes of the line's orders of magnitude, where those were cut finely.
     """
 
     size: int
     line: np.ndarray
     width: np.ndarray
     point: np.ndarray
+    magnitude: np.ndarray | None = None
 
 
 def with_heaps(schema: Schema) -> Schema:
@@ -46,7 +47,7 @@ def with_heaps(schema: Schema) -> Schema:
 
 def _with_heaps(column: Column) -> Column:
     line = axis(column)
-    if bins_of(column, 1) > 1 or column.kind == "datetime" or line.low == line.high:
+    if bins_of(column, 1) != 1 or column.kind == "datetime" or line.low == line.high:
         return column
     steps = np.union1d(points(column, line, column.heaps or ()), _candidates(line))
     return column.replace(heaps=tuple(line.values(np.setdiff1d(steps, specials_within(column, line))).tolist()))
@@ -70,15 +71,15 @@ def _round_step(span: float) -> Fraction:
     return next(power * k for k in (1, 2, 5, 10, 20) if span / float(power * k) <= _ROUND)
 
 
-def bins_of(column: Column, bins: int) -> int:
-    """How many bins a column gets where a long range has `bins`."""
+def bins_of(column: Column, bins: int | Cuts) -> int | Cuts:
+    """How a column is cut where a long range is cut into `bins`."""
     if not column.is_ranged:
         return bins
     line = axis(column)
     return _STEPS if line.unit is not None and line.high - line.low < _STEPS else bins
 
 
-def codes(column: Column, bins: int) -> Codes:
+def codes(column: Column, bins: int | Cuts) -> Codes:
     """The codes of `column` in the discrete view."""
     plan = layout(column, bins_of(column, bins))
     if column.kind == "ordinal":
@@ -94,7 +95,14 @@ def codes(column: Column, bins: int) -> Codes:
     width = np.concatenate([np.diff(edges), np.full(len(heaps), step)])
     # A heap at the first step of a bin comes before the rest of that bin.
     order = np.lexsort((~point, values))
-    return Codes(plan.size, order, width[order], point[order])
+    magnitude = _magnitudes(edges, heaps, bins) if isinstance(bins, tuple) and column.scale == "linear" else None
+    return Codes(plan.size, order, width[order], point[order], None if magnitude is None else magnitude[order])
+
+
+def _magnitudes(edges: np.ndarray, heaps: np.ndarray, cuts: Cuts) -> np.ndarray:
+    """Widths on a scale that is linear beside zero, within its finest cut, and logarithmic beyond."""
+    finest = max(edges[-1] - edges[0], 1e-300) / cuts.bins / 2**cuts.halvings
+    return np.concatenate([np.diff(np.arcsinh(edges / finest)), np.full(len(heaps), 1e-9)])
 
 
 def _even(size: int, on_line: int) -> Codes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from twinify_lite.auto.chain import Link
 from twinify_lite.auto.fine import bins_of, codes, with_heaps
 from twinify_lite.auto.levels import Levels
-from twinify_lite.encode import decode
+from twinify_lite.encode import Cuts, decode
 from twinify_lite.errors import ArtifactError
 from twinify_lite.schema import Schema
 
@@ -38,6 +38,11 @@ class Chained:
     links: tuple[Link, ...]
     settings: Mapping[str, Any]
     _samplers: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def cuts(self) -> Cuts:
+        """Of a long range. Twins that do not say how often it is halved beside zero have equal bins."""
+        return Cuts(self.settings["bins"], self.settings.get("halvings", 0))
 
     def generate(
         self,
@@ -74,7 +79,7 @@ class Chained:
         from twinify_lite.auto.drawing import code_drawer
 
         working = with_heaps(self.schema)
-        bins = {column.name: bins_of(column, self.settings["bins"]) for column in working.modelled}
+        bins = {column.name: bins_of(column, self.cuts) for column in working.modelled}
         return working, bins, [code_drawer(levels.of_code, levels.weights) for levels in self.levels]
 
     def _levels(self, rows: int, dataset: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -146,8 +151,9 @@ class Chained:
             settings = dict(meta["settings"])
         except (KeyError, TypeError, ValueError, IndexError):
             raise ArtifactError("The twin's model is not whole. Fit the twin again.") from None
-        _require_whole(schema, levels, links, settings.get("bins"))
-        return cls(schema, levels, links, settings)
+        made = cls(schema, levels, links, settings)
+        _require_whole(made)
+        return made
 
 
 def _levels_from(arrays: Mapping[str, np.ndarray], number: int) -> Levels:
@@ -175,14 +181,16 @@ def _floats(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _require_whole(schema: Schema, levels: Sequence[Levels], links: Sequence[Link], bins: Any) -> None:
+def _require_whole(made: Chained) -> None:
     """Shapes and numbers that drawing rests on: a file may come from anywhere."""
+    schema, levels, links = made.schema, made.levels, made.links
     sizes = [one.size for one in levels]
     working = with_heaps(schema)
-    if not (isinstance(bins, int) and 1 <= bins <= 2**16):
+    bins, halvings = (made.settings.get(name, least) for name, least in (("bins", None), ("halvings", 0)))
+    if not (type(bins) is type(halvings) is int and 1 <= bins <= 2**16 and 0 <= halvings <= 64):
         raise ArtifactError("The twin's model has no number of bins. Fit the twin again.")
     sound = sorted(link.column for link in links) == list(range(len(levels))) and all(
-        one.of_code.shape == one.weights.shape == (codes(column, bins).size,)
+        one.of_code.shape == one.weights.shape == (codes(column, made.cuts).size,)
         and one.line.ndim == 1
         and set(one.of_code.tolist()) == set(range(one.size))
         and (one.weights >= 0).all()

@@ -5,6 +5,7 @@ Everything here is post-processing of noisy counts.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ _HEAP, _AROUND = 5.0, 15
 _DOUBT = 1.0
 # Before any count is seen, a half is expected to hold a share so far from its width's.
 _UNEVEN = 0.25
+# Where more than half of the numbers lie in so small a part of the line beside zero, they crowd there.
+_CROWDED = 1 / 16
 # Half of a level is empty if its count is below so many standard deviations and the other half's is not; the noise of a
 # few codes is small, and what they hold is kept.
 _EMPTY, _LONG = 2.0, 8
@@ -48,6 +51,8 @@ class Levels:
 
 def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> Levels:
     """Merge codes, by their noisy `counts`: neighbours on the line, and rare ones elsewhere."""
+    if codes.magnitude is not None and _is_crowded(codes, counts[codes.line]):
+        codes = dataclasses.replace(codes, width=codes.magnitude)
     off_line = np.setdiff1d(np.arange(codes.size), codes.line)
     of_code = np.zeros(codes.size, np.int64)
     runs = _runs(codes, counts[codes.line], noise, rows)
@@ -57,6 +62,15 @@ def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> Levels
     size = of_code.max() + 1
     line = np.where(np.arange(size) < first, np.arange(size), -1)
     return Levels(of_code, _weights(codes, of_code, size, counts, noise), line)
+
+
+def _is_crowded(codes: Codes, counts: np.ndarray) -> bool:
+    """Whether most of the numbers lie where the line is cut most finely: then they thin out with their magnitude."""
+    finest = np.argsort(-codes.magnitude / codes.width, kind="stable")
+    finest = finest[~codes.point[finest]]
+    width = np.cumsum(codes.width[finest])
+    crowd = counts[finest[width <= _CROWDED * width[-1]]].sum()
+    return bool(crowd > counts[finest].sum() / 2 > 0)
 
 
 def _runs(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> np.ndarray:

@@ -16,11 +16,12 @@ from twinify_lite.schema import Column
 if TYPE_CHECKING:
     from twinify_lite.auto.fitted import Chained
     from twinify_lite.auto.levels import Levels
+from twinify_lite.encode import Cuts
 
 # A column is nearly independent if no other one's level moves its distribution by more than this part of what it could.
 _WEAK = 0.1
-# So much of a column's mass in so little of its range, or in a single bin of it, is coarse.
-_MASS, _NARROW = 0.95, 0.05
+# So much of a column's mass in so little of its range and so few of its bins, or in a single one, is coarse.
+_MASS, _NARROW, _ENOUGH = 0.95, 0.05, 5
 
 
 def notes(fitted: Chained) -> tuple[str, ...]:
@@ -68,12 +69,12 @@ def _moved(effects: np.ndarray, given: np.ndarray, shares: np.ndarray) -> float:
 
 
 def _coarse(fitted: Chained) -> Iterator[str]:
-    """Columns nearly all of whose mass lies in a small part of a long range, which is cut into bins of equal width."""
+    """Columns nearly all of whose mass lies in a small part of a long range, in few of its bins."""
     shares = {link.column: link.shares for link in fitted.links}
     crowded = [
         column
         for number, column in enumerate(with_heaps(fitted.schema).modelled)
-        if _is_crowded(column, fitted.settings["bins"], fitted.levels[number], shares[number])
+        if _is_crowded(column, fitted.cuts, fitted.levels[number], shares[number])
     ]
     if crowded:
         logs = ", or for positive numbers scale = 'log'," if any(c.kind != "datetime" for c in crowded) else ""
@@ -84,7 +85,7 @@ def _coarse(fitted: Chained) -> Iterator[str]:
         )
 
 
-def _is_crowded(column: Column, bins: int, levels: Levels, shares: np.ndarray) -> bool:
+def _is_crowded(column: Column, bins: Cuts, levels: Levels, shares: np.ndarray) -> bool:
     if not column.is_ranged or column.scale == "log" or bins_of(column, bins) != bins:  # else there is a code a step
         return False
     line = codes(column, bins)
@@ -95,7 +96,7 @@ def _is_crowded(column: Column, bins: int, levels: Levels, shares: np.ndarray) -
         return False
     dense = np.argsort(-mass / width)
     enough = int(np.searchsorted(np.cumsum(mass[dense]) / mass.sum(), _MASS)) + 1
-    return enough == 1 or float(width[dense[:enough]].sum()) <= _NARROW
+    return enough == 1 or (enough < _ENOUGH and float(width[dense[:enough]].sum()) <= _NARROW)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from twinify_lite.encode import Cuts
 from twinify_lite.errors import ModelError
 from twinify_lite.schema import Schema
 
@@ -19,6 +20,8 @@ _SINGLE, _CHOICE = (0.25, 0.5), 0.3
 _FAINT = 0.006
 # Powers of two: bins of a long range, and rows that are simulated to fit the chain on, at least and at most.
 _BINS, _PARTICLES = (4, 10), (14, 16)
+# And the finest part of a long range, beside zero.
+_FINEST = 14
 # Simulated rows should be so many times the square of rows over a pair's noise; columns times rows have a limit.
 _FINE, _ROOM = 0.02, 2**22
 
@@ -34,6 +37,7 @@ class Settings:
     pairs: float
     measured_pairs: int
     bins: int
+    halvings: int
     target: str | None
     target_weight: float
     particles: int
@@ -42,6 +46,11 @@ class Settings:
     def chooses(self) -> bool:
         """Whether pairs are chosen among all."""
         return self.choice > 0
+
+    @property
+    def cuts(self) -> Cuts:
+        """Of a long range."""
+        return Cuts(self.bins, self.halvings)
 
     def to_json(self) -> dict[str, Any]:
         """For `--dry-run` and the artifact."""
@@ -64,6 +73,7 @@ def settle(
     left = left if measured else 0.0
     choice = _CHOICE * left if measured < possible else 0.0
     single = 1 - left
+    bins = int(options.get("bins", _bins(rows, noise_multiplier * math.sqrt(columns / single))))
     return Settings(
         columns=columns,
         rows=rows,
@@ -71,7 +81,8 @@ def settle(
         choice=choice,
         pairs=left - choice,
         measured_pairs=measured,
-        bins=int(options.get("bins", _bins(rows, noise_multiplier * math.sqrt(columns / single)))),
+        bins=bins,
+        halvings=max(0, _FINEST - int(math.log2(bins))),
         target=target,
         target_weight=float(options.get("target_weight", 2.0 if target is not None else 1.0)),
         particles=int(options.get("particles", _particles(rows, noise_multiplier, columns, left - choice, measured))),

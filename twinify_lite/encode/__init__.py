@@ -16,7 +16,7 @@ import pyarrow as pa
 from twinify_lite.cells import MISSING, VALUE, Cells, arrow_type, number_of, read, rounded, write
 from twinify_lite.cells.parsing import attempt
 from twinify_lite.encode.axis import axis, fallback
-from twinify_lite.encode.layout import Layout, from_codes, layout, to_codes
+from twinify_lite.encode.layout import Cuts, Layout, from_codes, layout, to_codes
 from twinify_lite.encode.refusals import (
     code_problems,
     lacking_problems,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from twinify_lite.schema.enforcing import Enforcer
 
-__all__ = ["BINS", "Layout", "decode", "encode", "layout"]
+__all__ = ["BINS", "Cuts", "Layout", "decode", "encode", "layout"]
 
-Bins = int | Mapping[str, int]
+Bins = int | Mapping[str, int | Cuts]
 BINS = 32
 # How fine a CSV file tells times; hours and minutes are told to the second.
 _UNITS = {"day": "day", "millisecond": "ms", "microsecond": "us"}
@@ -143,14 +143,14 @@ class _View(NamedTuple):
     decode: Callable[[Column, Mapping[str, np.ndarray], int, np.random.Generator | None], Cells]
 
 
-def _sizes_continuous(column: Column, bins: int) -> dict[str, int | None]:
+def _sizes_continuous(column: Column, bins: int | Cuts) -> dict[str, int | None]:
     if column.is_levelled:
         return _sizes_discrete(column, bins)
     states = {state_of(column): len(column.special) + bool(column.nullable) + 1}
     return {column.name: None} | (states if _has_state(column) else {})
 
 
-def _sizes_discrete(column: Column, bins: int) -> dict[str, int | None]:
+def _sizes_discrete(column: Column, bins: int | Cuts) -> dict[str, int | None]:
     return {column.name: layout(column, bins).size}
 
 
@@ -158,7 +158,7 @@ def _has_state(column: Column) -> bool:
     return column.is_ranged and bool(column.nullable or column.special)
 
 
-def _encode_continuous(column: Column, cells: Cells, bins: int) -> dict[str, np.ndarray]:
+def _encode_continuous(column: Column, cells: Cells, bins: int | Cuts) -> dict[str, np.ndarray]:
     if column.is_levelled:
         return _encode_discrete(column, cells, bins)
     line = axis(column)
@@ -172,7 +172,7 @@ def _encode_continuous(column: Column, cells: Cells, bins: int) -> dict[str, np.
     return {column.name: place, state_of(column): state}
 
 
-def _decode_continuous(column: Column, arrays: Mapping[str, np.ndarray], bins: int, rng) -> Cells:
+def _decode_continuous(column: Column, arrays: Mapping[str, np.ndarray], bins: int | Cuts, rng) -> Cells:
     if column.is_levelled:
         return _decode_discrete(column, arrays, bins, rng)
     line = axis(column)
@@ -193,11 +193,11 @@ def _decode_continuous(column: Column, arrays: Mapping[str, np.ndarray], bins: i
     return _filled(column, Cells(value, state))
 
 
-def _encode_discrete(column: Column, cells: Cells, bins: int) -> dict[str, np.ndarray]:
+def _encode_discrete(column: Column, cells: Cells, bins: int | Cuts) -> dict[str, np.ndarray]:
     return {column.name: to_codes(column, layout(column, bins), cells)}
 
 
-def _decode_discrete(column: Column, arrays: Mapping[str, np.ndarray], bins: int, rng) -> Cells:
+def _decode_discrete(column: Column, arrays: Mapping[str, np.ndarray], bins: int | Cuts, rng) -> Cells:
     return from_codes(column, layout(column, bins), arrays[column.name], rng)
 
 
@@ -213,9 +213,9 @@ def _view(name: str) -> _View:
     return _VIEWS[name]
 
 
-def _bins(bins: Bins, column: Column) -> int:
+def _bins(bins: Bins, column: Column) -> int | Cuts:
     count = bins.get(column.name, BINS) if isinstance(bins, Mapping) else bins
-    if count < 1:
+    if (count[0] if isinstance(count, tuple) else count) < 1:
         raise ValueError(f"Column {column.name!r} needs at least one bin. Give `bins` of 1 or more.")
     return count
 

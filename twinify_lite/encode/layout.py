@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,9 +53,20 @@ class Layout:
         return np.concatenate([values, specials, [MISSING] * (self.missing is not None)]).astype(np.int16)
 
 
+class Cuts(NamedTuple):
+    """Bins of equal width, of which those beside zero are cut in halves, and the halves beside zero again, so often.
+
+    Amounts crowd there: a range that is wide enough for the largest of them has most in its first bin.
+    """
+
+    bins: int
+    halvings: int = 0
+
+
 @functools.lru_cache(maxsize=1024)  # a stream of rows asks for the same few, batch after batch
-def layout(column: Column, bins: int) -> Layout:
-    """The codes of `column` with at most `bins` bins; `bins` says nothing to a levelled column."""
+def layout(column: Column, bins: int | Cuts) -> Layout:
+    """The codes of `column` with at most `bins` bins, or as `Cuts` say; `bins` says nothing to a levelled column."""
+    bins, halvings = bins if isinstance(bins, tuple) else (bins, 0)
     if column.is_levelled:
         count = len(column.levels) + (column.other is not None)
         return Layout(count, _NONE, _NONE, 0, count if column.nullable else None, _NONE)
@@ -63,19 +76,29 @@ def layout(column: Column, bins: int) -> Layout:
     if line.unit is not None and line.high - line.low < bins:
         heaps = heaps[:0]
     taken = np.union1d(heaps, reserved)
-    edges = _free_edges(line, bins) if line.unit is None else _grid_edges(line, bins, taken)
+    cuts = _beside_zero(line, bins, halvings) if column.kind != "datetime" else ()
+    edges = _free_edges(line, bins, cuts) if line.unit is None else _grid_edges(line, bins, taken, cuts)
     count, specials = len(edges) - 1, len(column.special or ())
     missing = count + len(heaps) + specials if column.nullable else None
     return Layout(count, line.values(edges), line.values(heaps), specials, missing, line.values(taken))
 
 
-def _free_edges(line: Axis, bins: int) -> np.ndarray:
+def _beside_zero(line: Axis, bins: int, halvings: int) -> np.ndarray:
+    """More edges of a linear axis: zero, or the end that is nearest to it, and nearer and nearer ones on both sides."""
+    if line.log or not halvings:
+        return _NONE
+    zero = min(max(0, line.low), line.high)
+    width = (line.high - line.low) / bins * 2.0 ** -np.arange(1, halvings + 1)
+    return np.concatenate([zero - width, [zero], zero + width])
+
+
+def _free_edges(line: Axis, bins: int, cuts: Sequence[float]) -> np.ndarray:
     edges = (np.geomspace if line.log else np.linspace)(line.low, line.high, bins + 1)
     edges[[0, -1]] = line.low, line.high
-    return np.unique(np.clip(edges, line.low, line.high))
+    return np.unique(np.clip(np.concatenate([edges, cuts]), line.low, line.high))
 
 
-def _grid_edges(line: Axis, bins: int, taken: np.ndarray) -> np.ndarray:
+def _grid_edges(line: Axis, bins: int, taken: np.ndarray, cuts: Sequence[float]) -> np.ndarray:
     """The first step of every bin and the step after the last; a bin of taken points alone joins the one before."""
     size = line.high - line.low + 1
     if size <= bins:
@@ -85,6 +108,8 @@ def _grid_edges(line: Axis, bins: int, taken: np.ndarray) -> np.ndarray:
     else:  # in Python's integers, which do not overflow
         edges = np.array([line.low + i * size // bins for i in range(bins + 1)], np.int64)
     edges[[0, -1]] = line.low, line.high + 1
+    if size > bins:
+        edges = np.concatenate([edges, np.rint(cuts).astype(np.int64)])
     edges = np.unique(np.clip(edges, line.low, line.high + 1))
     filled = np.diff(_ranks(edges, taken)) > 0
     if not filled.any():
