@@ -23,7 +23,7 @@ def number(low, high, **more):
         (number(0, 160), [0, 1.25, 2.5, 5, 10, 20, 30]),
         (number(-80, 80, decimals=2), [-10, -5, -2.5, -1.25, 0, 1.25, 2.5, 5, 10]),
         (number(-160, 0), [-20, -10, -5, -2.5, -1.25, 0]),
-        (number(1000, 1160), [1000, 1001.25, 1002.5, 1005, 1010, 1020]),
+        (number(10, 170), [10, 11.25, 12.5, 15, 20, 30]),
         (Column(name="x", kind="integer", min=0, max=159_999, nullable=False), [0, 1250, 2500, 5000, 10_000, 20_000]),
     ],
 )
@@ -38,10 +38,12 @@ def test_bins_beside_zero_are_halved(column, expected):
     "column",
     [
         number(1, 1000, scale="log"),
+        number(1000, 1160),
+        number(15, 45, decimals=1),
         Column(name="x", kind="datetime", min=pd.Timestamp("1970-01-01").date(), max=pd.Timestamp("2020-01-01").date()),
     ],
 )
-def test_logarithms_and_times_are_cut_as_before(column):
+def test_logarithms_times_and_ranges_away_from_zero_are_cut_evenly(column):
     column = column.replace(nullable=False)
     assert np.array_equal(layout(column, Cuts(16, 3)).edges, layout(column, 16).edges)
 

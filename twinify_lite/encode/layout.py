@@ -84,12 +84,13 @@ def layout(column: Column, bins: int | Cuts) -> Layout:
 
 
 def _beside_zero(line: Axis, bins: int, halvings: int) -> np.ndarray:
-    """More edges of a linear axis: zero, or the end that is nearest to it, and nearer and nearer ones on both sides."""
-    if line.log or not halvings:
-        return _NONE
+    """More edges of a linear axis that has zero in it, or within a bin of it: nearer and nearer to that."""
+    width = (line.high - line.low) / bins
     zero = min(max(0, line.low), line.high)
-    width = (line.high - line.low) / bins * 2.0 ** -np.arange(1, halvings + 1)
-    return np.concatenate([zero - width, [zero], zero + width])
+    if line.log or not halvings or abs(zero) > width:
+        return _NONE
+    cuts = width * 2.0 ** -np.arange(1, halvings + 1)
+    return np.concatenate([zero - cuts, [zero], zero + cuts])
 
 
 def _free_edges(line: Axis, bins: int, cuts: Sequence[float]) -> np.ndarray:
