@@ -18,9 +18,10 @@ FIT = f"""
 import sys
 import twinify_lite as tw
 
-def wait(*_):
-    print("begun", flush=True)
-    sys.stdin.readline()
+def wait(phase, *_):
+    if phase != "rows counted":  # before which there is nothing to continue
+        print("begun", flush=True)
+        sys.stdin.readline()
 
 tw.fit("data.csv", schema="schema.toml", epsilon=1, checkpoint="{CHECKPOINT}", progress=wait)
 """
