@@ -12,7 +12,7 @@ from scipy import stats
 
 import twinify_lite as tw
 from twinify_lite import twin as twin_module
-from twinify_lite.auto import drawing
+from twinify_lite.auto import drawing, fitted, walking
 from twinify_lite.errors import PrivacyParameterError, SchemaError, TwinError
 from twinify_lite.schema import Schema
 from twinify_lite.table import CsvStyle
@@ -72,16 +72,32 @@ def test_data_sets_differ_and_each_is_the_same_again(twin):
 
 
 def test_data_set_0_is_the_mode_and_every_other_one_a_draw(twin, monkeypatch):
-    drawn, compiled, sampler = [], [], drawing.sampler
+    drawn, made, walker = [], [], walking.walker
     monkeypatch.setattr(drawing, "posterior_draw", lambda links, _lines, dataset: drawn.append(dataset) or links)
-    monkeypatch.setattr(drawing, "sampler", lambda links: compiled.append(links) or sampler(links))
-    fresh = dataclasses.replace(twin, fitted=dataclasses.replace(twin.fitted, _samplers={}))
+    monkeypatch.setattr(walking, "walker", lambda links: made.append(links) or walker(links))
+    fresh = anew(twin)
     fresh.sample(10, dataset=0)
     assert drawn == []
-    assert compiled == [twin.fitted.links]
+    assert made == [twin.fitted.links]
     fresh.sample(10, dataset=6)
     fresh.sample(10, dataset=6)
     assert drawn == [6]
+
+
+def anew(twin):
+    """The twin as if it had never been sampled."""
+    return dataclasses.replace(twin, fitted=dataclasses.replace(twin.fitted, _samplers={}))
+
+
+@pytest.mark.parametrize(("few", "wide", "way"), [(3000, 512, "walker"), (2999, 512, "sampler"), (0, 2, "walker")])
+def test_a_program_is_compiled_only_for_many_rows_of_few_columns(twin, monkeypatch, few, wide, way):
+    monkeypatch.setattr(fitted, "_FEW", few)
+    monkeypatch.setattr(fitted, "_WIDE", wide)
+    fresh = anew(twin)
+    rows = pa.concat_tables(fresh.batches(3000, seed=0, batch=1000))
+    assert list(fresh.fitted._samplers) == [(way, 0)]
+    shares = rows.to_pandas()["sex"].value_counts(normalize=True)
+    assert shares["f"] == pytest.approx(0.5, abs=0.06)
 
 
 def test_data_sets_keep_what_is_sure(twin):

@@ -85,9 +85,13 @@ class Posterior:
         rng: np.random.Generator,
         enforcer: Enforcer | None = None,
         first: int = 0,
+        total: int = 0,
         dictionaries: bool = False,
     ) -> pa.Table:
-        """`rows` rows from posterior draw number `dataset`, decoded. The first of them do not depend on `rows`."""
+        """`rows` rows from posterior draw number `dataset`, decoded. The first of them do not depend on `rows`.
+
+        Their program is compiled, however many rows are wanted in `total`.
+        """
         if not 0 <= dataset < self.datasets:
             raise ModelError(f"There are {self.datasets} datasets, 0 to {self.datasets - 1}. Choose one of them.")
         key = jax.random.wrap_key_data(jnp.asarray(rng.integers(0, 2**32, 2, np.uint32)), impl="threefry2x32")

@@ -184,7 +184,7 @@ class Twin:
         made, tried = 0, 0
         while made < n:
             size = batch if wanted else min(batch, n - made)
-            rows = self.fitted.generate(size, rng=rng, first=made, enforcer=enforcer, **how)
+            rows = self.fitted.generate(size, rng=rng, first=made, total=n, enforcer=enforcer, **how)
             rows = wanted.apply(rows) if wanted else rows
             rows = rows.slice(0, n - made)
             made, tried = made + rows.num_rows, 0 if rows.num_rows else tried + 1

@@ -126,24 +126,24 @@ def _runs(links: Sequence[Link]) -> list[_Run]:
 
 
 def _run(members: Sequence[Link], later: Sequence[Link], *, first: bool) -> _Run:
-    methods = tuple("sums" if first else _method(link) for link in members)
-    within = [link.bias + _logits(link, members[:place]) for place, link in enumerate(members)]
+    methods = tuple("sums" if first else method_of(link) for link in members)
+    within = [link.bias + joint_logits(link, members[:place]) for place, link in enumerate(members)]
     beyond = {}
     for method in _COMBINE:
-        tables = [_table(method, _logits(link, members)) for link in later if _method(link) == method]
+        tables = [table_of(method, joint_logits(link, members)) for link in later if method_of(link) == method]
         if tables:
             beyond[method] = jnp.asarray(np.concatenate(tables, axis=1), jnp.float32)
-    tables = tuple(jnp.asarray(_table(m, logits), jnp.float32) for m, logits in zip(methods, within, strict=True))
+    tables = tuple(jnp.asarray(table_of(m, logits), jnp.float32) for m, logits in zip(methods, within, strict=True))
     return _Run(tuple(link.column for link in members), methods, tables, beyond)
 
 
-def _method(link: Link) -> str:
+def method_of(link: Link) -> str:
     """Whether weights can be multiplied, or must be made of their logits once these are added."""
     spans = [np.ptp(table, axis=1).max() for table in (link.bias[None, :], *link.effects)]
     return "weights" if sum(spans) <= _MILD else "logits"
 
 
-def _logits(link: Link, parents: Sequence[Link]) -> Float[np.ndarray, "joint level"]:
+def joint_logits(link: Link, parents: Sequence[Link]) -> Float[np.ndarray, "joint level"]:
     """The effects of all these together, by their joint level; 0 of those that are no parents."""
     effects = dict(zip(link.parents, link.effects, strict=True))
     table = np.zeros((1, len(link.bias)))
@@ -153,7 +153,8 @@ def _logits(link: Link, parents: Sequence[Link]) -> Float[np.ndarray, "joint lev
     return table
 
 
-def _table(method: str, logits: Float[np.ndarray, "joint level"]) -> Float[np.ndarray, "joint level"]:
+def table_of(method: str, logits: Float[np.ndarray, "joint level"]) -> Float[np.ndarray, "joint level"]:
+    """What `method` combines, or for "sums" the cumulative distribution, by joint level."""
     logits = logits - logits.max(axis=1, keepdims=True)
     if method == "logits":
         return logits

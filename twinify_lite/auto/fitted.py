@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Drawer = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
+# Up to so many rows, or from so many levels of all columns on, no program is compiled to draw them: that takes longer.
+_FEW, _WIDE = 2**19, 512
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chained:
@@ -37,7 +40,7 @@ class Chained:
     levels: tuple[Levels, ...]
     links: tuple[Link, ...]
     settings: Mapping[str, Any]
-    _samplers: dict[int, Any] = field(default_factory=dict)
+    _samplers: dict[tuple[str, int], Any] = field(default_factory=dict)
 
     @property
     def cuts(self) -> Cuts:
@@ -51,11 +54,13 @@ class Chained:
         dataset: int,
         rng: np.random.Generator,
         first: int = 0,
+        total: int = 0,
         enforcer: Enforcer | None = None,
         dictionaries: bool = False,
     ) -> pa.Table:
-        """`rows` rows of one data set: number 0 of the posterior's mode, every other of a draw from it."""
-        drawn = self._levels(rows, dataset, rng)
+        """`rows` rows of one data set, of `total` that are wanted: number 0 of the posterior's mode, every other of a
+        draw from it."""
+        drawn = self._levels(rows, dataset, rng, total)
         working, bins, drawers = self._working
         arrays = {
             column.name: draw(found, rng)
@@ -82,21 +87,28 @@ class Chained:
         bins = {column.name: bins_of(column, self.cuts) for column in working.modelled}
         return working, bins, [code_drawer(levels.of_code, levels.weights) for levels in self.levels]
 
-    def _levels(self, rows: int, dataset: int, rng: np.random.Generator) -> list[np.ndarray]:
+    def _levels(self, rows: int, dataset: int, rng: np.random.Generator, total: int) -> list[np.ndarray]:
+        if total <= _FEW or sum(levels.size for levels in self.levels) > _WIDE:
+            return self._sampler("walker", dataset)(rng, rows)
         import jax
 
-        from twinify_lite.auto import drawing
-
-        if dataset not in self._samplers:
-            lines = [levels.line for levels in self.levels]
-            links = self.links if dataset == 0 else drawing.posterior_draw(self.links, lines, dataset)
-            self._samplers[dataset] = drawing.sampler(links)
         parts, made = [], 0
         while made < rows:
             key = jax.random.key(int(rng.integers(2**63)))
-            parts.append(self._samplers[dataset](key, rows - made))
+            parts.append(self._sampler("sampler", dataset)(key, rows - made))
             made += len(parts[-1][0])
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    def _sampler(self, how: str, dataset: int) -> Any:
+        """What draws the levels of one data set's rows, made once."""
+        from twinify_lite.auto import drawing, walking
+
+        if (how, dataset) not in self._samplers:
+            lines = [levels.line for levels in self.levels]
+            links = self.links if dataset == 0 else drawing.posterior_draw(self.links, lines, dataset)
+            make = {"walker": walking.walker, "sampler": drawing.sampler}[how]
+            self._samplers[how, dataset] = make(links)
+        return self._samplers[how, dataset]
 
     def describe(self) -> dict[str, Any]:
         """Public facts for people."""
