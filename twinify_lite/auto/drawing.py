@@ -17,8 +17,8 @@ from twinify_lite.auto.chain import Link, root
 #: Rows that are drawn from one key, at most.
 BATCH = 2**16
 # Numbers in one table by the joint level of several columns, and in what one program holds of its rows: both are to
-# stay in a core's cache.
-_CELLS, _AHEAD = 2**19, 2**21
+# stay in a processor's cache.
+_CELLS, _AHEAD = 2**20, 2**20
 # Rows that one program draws, at most.
 _ROWS = 2**13
 # Weights no further apart than this, in logits, may be multiplied in 32 bits: none becomes 0.
