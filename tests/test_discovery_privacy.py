@@ -15,6 +15,7 @@ from tables import hospital
 
 import twinify_lite as tw
 from twinify_lite.discover import findings, ranges, votes
+from twinify_lite.discover.known import codes_of, known_beside
 from twinify_lite.schema import Column, Schema
 from twinify_lite.table import PrivateTable
 
@@ -50,7 +51,16 @@ NASTY = [
     "2023-01-01T10:00:00.123456789",
     "2023-01-01T10:00:00.5",
 ]
-NASTY += ["", " 1", "2023-01-01 10:00", "2023-01-01 10:00:00+02:00", "2024-03-31 03:30:00", "2999-07-01 12:00"]
+NASTY += [
+    "-9",
+    "Y",
+    "",
+    " 1",
+    "2023-01-01 10:00",
+    "2023-01-01 10:00:00+02:00",
+    "2024-03-31 03:30:00",
+    "2999-07-01 12:00",
+]
 COLUMNS = [
     Column(name="x", kind="category"),
     Column(name="x", kind="number"),
@@ -70,21 +80,22 @@ BALLOTS = {
 
 
 def votes_by_item(columns, rows, release, found):
-    """The tally of a table that is read from scratch, by what the items stand for."""
+    """The tally of a table that is read from scratch, by what the items stand for, and which are asked for by name."""
     table = PrivateTable(pd.DataFrame(rows, columns=[f"{i}" for i in range(len(columns))], dtype="string"))
     looks = [findings.look_at(column.replace(name=f"{i}"), table) for i, column in enumerate(columns)]
     looks = [look for look in looks if release in ("values", "rare values") or look.seeks_range]
     for look in looks:
         names = [None, *(look.item(place) for place in range(1, len(look._found)))]
         look._found[:] = [name in found for name in names]
-    moved = {}
+        look.ask([*codes_of(look.column), *known_beside([name for name in found if isinstance(name, str)])])
+    moved, asked = {}, [{look.item(place) for place in np.flatnonzero(look.known[1:]) + 1} for look in looks]
     for number, (look, sums) in enumerate(
         zip(looks, votes.tally([BALLOTS[release](look) for look in looks]), strict=True)
     ):
         by_name = release in ("values", "rare values")
         names = [None, *(look.item(place) for place in range(1, len(sums)))] if by_name else range(len(sums))
         moved |= {(number, name): int(total) for name, total in zip(names, sums, strict=True)}
-    return moved
+    return moved, asked
 
 
 @pytest.mark.parametrize("release", BALLOTS)
@@ -95,8 +106,9 @@ def test_one_row_moves_all_votes_of_a_release_together_by_at_most_its_weight(rel
     row = st.tuples(*[st.sampled_from(NASTY)] * len(columns))
     rows = data.draw(st.lists(row, min_size=2, max_size=8))
     found = data.draw(st.sets(st.sampled_from(["0", 0.0, 1.0, "N", "abc"])))
-    whole = votes_by_item(columns, rows, release, found)
-    rest = votes_by_item(columns, rows[1:], release, found)
+    whole, asked = votes_by_item(columns, rows, release, found)
+    rest, asked_of_rest = votes_by_item(columns, rows[1:], release, found)
+    assert asked == asked_of_rest
     moved = [whole.get(key, 0) - rest.get(key, 0) for key in whole.keys() | rest.keys()]
     assert sum(step**2 for step in moved) <= votes.WEIGHT**2
 
@@ -128,6 +140,19 @@ def test_without_tallies_nothing_of_the_table_reaches_the_result(monkeypatch):
     assert results[0].notes == results[1].notes
     noisy_rows = [result.rows for result in results]
     assert noisy_rows[0] - noisy_rows[1] == 2300  # the same noise on both: only the count itself differs
+
+
+def test_whether_all_cells_are_missing_is_told_by_noisy_numbers_alone(monkeypatch):
+    """A tally that speaks of 1500 missing cells is believed against both, a table without others and one with."""
+    monkeypatch.setattr(votes.Noise, "add", lambda self, sums: np.where(np.arange(len(sums)) == 0, 1500.0, 0.0))
+    monkeypatch.setattr(votes.Noise, "select", lambda self, sums, delta: np.full(len(sums), -np.inf))
+    column = Column(name="x", kind="category")
+    tables = [pd.DataFrame({"x": pd.array(cells, "string")}) for cells in ([None] * 3000, [None] * 300 + ["a"] * 400)]
+    for rows, kind in ((3000, "identifier"), (1500, "constant")):
+        found = [tw.discover(table, Schema([column], rows=rows), ledger=tw.Ledger(1.0)) for table in tables]
+        assert found[0].schema == found[1].schema
+        assert found[0].notes == found[1].notes
+        assert found[0].schema["x"].kind == kind
 
 
 def test_the_order_of_the_rows_does_not_matter(monkeypatch):

@@ -1,12 +1,16 @@
 """Which site belongs to a person, and models that break the contract are refused by the name of the site."""
 
+import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from fits import KEY, free_receipt
 from numpyro import plate, sample
-from numpyro.infer import autoguide
+from numpyro.infer import Trace_ELBO, autoguide
+from numpyro.optim import Adam
 
+import twinify_lite as tw
 from twinify_lite.dpsvi import rows
 from twinify_lite.errors import ModelError
 
@@ -259,3 +263,22 @@ def test_made_up_rows_meet_the_supports_of_usual_likelihoods():
     trace = rows.run(model, rows.jax.random.key(0), {}, made, {})
     for site in rows.samples(trace).values():
         assert jnp.all(jnp.isfinite(rows.log_prob(site)))
+
+
+def test_a_known_structure_does_not_hide_a_model_that_talks_with_other_keywords():
+    def model(x, loud=False):
+        mean = sample("mean", dist.Normal(0, 1))
+        with plate("rows", 20, subsample_size=x.shape[0]):
+            told = jax.pure_callback(lambda cells: cells, jax.ShapeDtypeStruct(x.shape, x.dtype), x) if loud else x
+            sample("x", dist.Normal(mean, 1), obs=told)
+
+    guide = autoguide.AutoNormal(model)
+    known = structure(model, guide, (Y,))
+
+    def begun(loud):
+        svi = tw.DPSVI(model, guide, Adam(0.1), Trace_ELBO(), free_receipt(), len(Y), structure=known, loud=loud)
+        return svi.init(KEY, Y)
+
+    assert begun(loud=False).step == 0
+    with pytest.raises(ModelError, match="calls back to Python or prints"):
+        begun(loud=True)

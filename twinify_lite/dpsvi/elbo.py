@@ -19,7 +19,7 @@ from numpyro.distributions import biject_to, kl_divergence
 from numpyro.infer import ELBO, Trace_ELBO, TraceMeanField_ELBO
 
 from twinify_lite.dpsvi import jaxprs
-from twinify_lite.dpsvi.rows import Structure
+from twinify_lite.dpsvi.rows import Structure, refuse_talk
 from twinify_lite.dpsvi.sites import Trace, log_prob, plate_scale, run, samples
 from twinify_lite.errors import ModelError
 
@@ -134,6 +134,8 @@ def what_persons_use(
     latents = jax.eval_shape(lambda params: split.draw(constrain(params), key)[0], params)
     row = jax.tree.map(lambda column: column[0], split.structure.made_up)
     closed = jax.make_jaxpr(lambda latents, params: split.row(latents, constrain(params), key, row))(latents, params)
+    # A known structure was found with other public keywords: this is the program that will see people.
+    refuse_talk(closed.jaxpr, "model or guide")
     if any(jnp.ndim(const) and jnp.shape(const)[0] == rows_in_table > 1 for const in closed.consts):
         raise ModelError(
             "The model or guide reads an array with one entry for each row that was not passed to it (a table outside "

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 from jaxtyping import Array, PyTree
 from numpyro.infer.autoguide import AutoGuide
 
@@ -239,7 +240,12 @@ def _refuse_callbacks(fn: Callable, one: PyTree, kwargs: Mapping[str, Any], plat
         sites = samples(run(fn, jax.random.key(0), {plate: jnp.arange(1)}, rows, kwargs))
         return [jnp.sum(log_prob(site)) for site in sites.values()]
 
-    if jaxprs.talks(jax.make_jaxpr(densities)(one).jaxpr):
+    refuse_talk(jax.make_jaxpr(densities)(one).jaxpr, which)
+
+
+def refuse_talk(program: core.Jaxpr, which: str) -> None:
+    """Refuse a traced program that hands what it is given to Python, or prints it."""
+    if jaxprs.talks(program):
         raise ModelError(
             f"The {which} calls back to Python or prints (jax.debug, pure_callback, io_callback), and what it is given "
             "there are people's cells, which nobody paid for. Remove the call."
