@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import twinify_lite as tw
-from twinify_lite import artifact
+from twinify_lite import artifact, fitting
 from twinify_lite.auto import tables
 from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.errors import ArtifactError, ReceiptError
@@ -241,3 +241,13 @@ def test_without_a_checkpoint_there_is_nothing_to_resume(people, tmp_path):
     (tmp_path / "broken").write_bytes(b"PK\x03\x04 not a zip")
     with pytest.raises(ArtifactError):
         tw.fit(people, schema=SCHEMA, checkpoint=tmp_path / "broken", resume=True, **FIT)
+
+
+def test_another_version_of_the_package_cannot_go_on(people, tmp_path, seen, stop, monkeypatch):
+    path = tmp_path / "checkpoint"
+    interrupted(people, path, stop, 1)
+    run = list(seen["run"])
+    monkeypatch.setattr(fitting, "__version__", "99.0")
+    with pytest.raises(ReceiptError, match="another version"):
+        tw.fit(people, schema=SCHEMA, checkpoint=path, resume=True, **FIT)
+    assert seen["run"] == run

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from twinify_lite import __version__
 from twinify_lite.accountant import DiscreteLaplace
 from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
@@ -139,7 +140,7 @@ class Run:
             progress(COUNTED, rows, rows)
             plans = Plans.of(request, ready, rows, ledger)
             receipts = plans.pay(ledger)
-            facts = {"request": request.facts(ready), "rows": rows, "left": plans.left}
+            facts = {"version": __version__, "request": request.facts(ready), "rows": rows, "left": plans.left}
             checkpoint.begin(facts=facts, statement=ledger.statement().to_json())
         return cls(ready.family, plans.model, ledger, receipts, rows, checkpoint)
 
@@ -149,6 +150,11 @@ class Run:
         if path is None:
             raise ReceiptError("There is nothing to resume from. Pass the checkpoint=... of the fit to continue.")
         checkpoint = Checkpoint.read(path)
+        if checkpoint.facts.get("version") != __version__:
+            raise ReceiptError(
+                f"{os.fspath(path)} was begun by another version of twinify_lite, whose plan may differ. Continue it "
+                "with that version, or start a new fit without resuming, which spends again."
+            )
         asked, statement = request.facts(ready), checkpoint.statement
         same = all(statement.get(key) == asked[key] for key in ("epsilon", "delta", "relation"))
         if checkpoint.facts.get("request") != asked or not same:
