@@ -2,11 +2,13 @@
 
 import inspect
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinify_lite.auto import Auto, rules
+from twinify_lite.auto import Auto, _order, rules
+from twinify_lite.auto.levels import Levels
 from twinify_lite.auto.rules import settle
 from twinify_lite.errors import ModelError
 from twinify_lite.schema import Column, Schema
@@ -157,3 +159,17 @@ def test_sharp_tables_are_fitted_on_more_simulated_rows_as_long_as_columns_are_f
     assert settled(15, 30_000, 4.0).particles == 2**14
     assert settled(15, 30_000, 0.4).particles == 2**16
     assert settled(200, 10**7, 0.4).particles == 2**14
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [(None, ["five", "nine", "two", "three"]), ("nine", ["five", "two", "three", "nine"])],
+    ids=["no target", "target"],
+)
+def test_few_levels_come_first_but_two_or_three_last_and_the_target_after_all(target, expected):
+    sizes = {"three": 3, "nine": 9, "two": 2, "five": 5}
+    table = Schema(
+        [Column(name=name, kind="category", levels=tuple(map(str, range(size)))) for name, size in sizes.items()]
+    )
+    levels = [Levels(np.arange(size), np.ones(size), np.full(size, -1)) for size in sizes.values()]
+    assert [list(sizes)[place] for place in _order(table, levels, target)] == expected

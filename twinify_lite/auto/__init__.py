@@ -35,6 +35,8 @@ __all__ = ["Auto", "Chained"]
 
 # The power of a table's cells by which it weighs among the pairs.
 _SMALL = -0.1
+# Columns of at most so many levels come last in the chain.
+_PREDICTED = 3
 
 Progress = Callable[[str, int, int], None]
 
@@ -233,7 +235,10 @@ def _fitted(
 
 
 def _order(schema: Schema, levels: list[Levels], target: str | None) -> list[int]:
-    """Columns with few levels first: their tables are the clearest, and what comes later leans on what came before. The
-    target is last: it is best predicted from all others."""
-    names = [column.name for column in schema.modelled]
-    return sorted(range(len(levels)), key=lambda number: (names[number] == target, levels[number].size))
+    """Columns with few levels first: their tables are the clearest, and what comes later leans on what came before.
+
+    The target is last, and before it columns of two or three levels: those are best predicted from all others, where
+    from their first place they would be told by as many noisy effects as there are columns.
+    """
+    names, sizes = [column.name for column in schema.modelled], [one.size for one in levels]
+    return sorted(range(len(levels)), key=lambda i: (names[i] == target, sizes[i] <= _PREDICTED, sizes[i]))
