@@ -26,7 +26,7 @@ from twinify_lite.auto.zeros import empty_cells
 
 # How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits; the
 # lower one is the second where the table shows something, by so many standard deviations of what noise adds to it.
-_STRENGTH, _WEAKEST, _WEAK, _STRONGEST, _SHOWS = 1.5, 0.1, 0.45, 3.0, 0.5
+_STRENGTH, _WEAKEST, _WEAK, _STRONGEST, _SHOWS = 1.2, 0.1, 0.3, 3.0, 0.5
 # Of the variance of an effect, the part that is smooth along a line, and how many levels it reaches.
 _SMOOTH, _REACH = 0.9, 6.0
 # The effect on a level that never goes with a parent's.
