@@ -7,6 +7,7 @@ Rows are seen three times at most, through `tables.release`; all that follows is
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from twinify_lite.accountant import Gaussian
-from twinify_lite.auto import rules, tables
+from twinify_lite.auto import outside, rules, tables
 from twinify_lite.auto.choice import groups, strongest
 from twinify_lite.auto.fine import Codes, bins_of, codes, with_heaps
 from twinify_lite.auto.fitted import Chained
@@ -97,13 +98,15 @@ class Auto:
         kept = Kept(checkpoint)
         progress("reading", 0, 1)
         bins = {column.name: bins_of(column, settings.cuts) for column in working.modelled}
-        rows = encode(working, table, view="discrete", bins=bins)
+        rows = encode(outside.hearing_all(working), table, view="discrete", bins=bins)
         fine = [codes(column, settings.cuts) for column in working.modelled]
         columns = [rows.pop(column.name) for column in working.modelled]
         counts = kept.or_made("single columns", lambda: _single(receipts["single columns"], columns, fine))
+        inside = outside.parts_inside(counts)
+        counts = [outside.made_whole(*one) for one in zip(counts, inside, strict=True)]
         levels = _levels(fine, counts)
         for number, one in enumerate(levels):
-            columns[number] = one.of_code.astype(np.min_scalar_type(one.size))[columns[number]]
+            columns[number] = _and_none(one.of_code, one.size).astype(np.min_scalar_type(one.size))[columns[number]]
         single = [_by_level(one, count) for one, count in zip(levels, counts, strict=True)]
         pairs = self._pairs(
             settings,
@@ -112,11 +115,14 @@ class Auto:
             columns,
             levels,
             combine(single, {}, [one.alone for one in levels]),
+            inside,
             progress,
             kept,
         )
         del columns, rows
-        return _fitted(settings, schema, levels, single, pairs, progress)
+        found = _fitted(settings, schema, levels, single, pairs, progress)
+        lacking = {c.name: 1 - part for c, part in zip(schema.modelled, inside.tolist(), strict=True) if part < 1}
+        return dataclasses.replace(found, outside=lacking)
 
     def _pairs(
         self,
@@ -126,6 +132,7 @@ class Auto:
         columns: list[np.ndarray],
         levels: list[Levels],
         margins: Margins,
+        inside: np.ndarray,
         progress: Progress,
         kept: Kept,
     ) -> dict[Pair, Noisy]:
@@ -136,18 +143,32 @@ class Auto:
         chosen = list(itertools.combinations(range(len(columns)), 2))
         if "choice of pairs" in receipts:
             coarse = [groups(one, shares) for one, shares in zip(levels, margins.shares, strict=True)]
-            seen = [group[column] for group, column in zip(coarse, columns, strict=True)]
             sizes = [int(group.max()) + 1 for group in coarse]
+            seen = [_and_none(*of)[column] for *of, column in zip(coarse, sizes, columns, strict=True)]
             looked = kept.or_made(
                 "choice of pairs",
                 lambda: _release(receipts["choice of pairs"], chosen, seen, sizes, None, settings, progress),
             )
-            chosen = strongest(dict(zip(chosen, looked, strict=True)), coarse, margins, settings.measured_pairs, target)
+            tables_of = _whole_pairs(chosen, looked, inside)
+            chosen = strongest(tables_of, coarse, margins, settings.measured_pairs, target)
         wide = [one.size for one in levels]
         measured = kept.or_made(
             "pairs", lambda: _release(receipts["pairs"], chosen, columns, wide, target, settings, progress)
         )
-        return dict(zip(chosen, measured, strict=True))
+        return _whole_pairs(chosen, measured, inside)
+
+
+def _and_none(of: np.ndarray, size: int) -> np.ndarray:
+    """What each code becomes, and that a code after all of them, which stands for none, becomes `size`, which counts
+    nowhere."""
+    return np.append(of, size)
+
+
+def _whole_pairs(pairs: list[Pair], measured: list[Noisy], inside: np.ndarray) -> dict[Pair, Noisy]:
+    """The tables by their pairs, as they would be if every row had cells that count in both columns."""
+    return {
+        (i, j): outside.made_whole(table, inside[i] * inside[j]) for (i, j), table in zip(pairs, measured, strict=True)
+    }
 
 
 class Kept:

@@ -40,6 +40,8 @@ class Chained:
     levels: tuple[Levels, ...]
     links: tuple[Link, ...]
     settings: Mapping[str, Any]
+    #: Of the fit that made it: which part of a column's cells is none of what the schema declares, if it is clear.
+    outside: Mapping[str, float] = field(default_factory=dict)
     _samplers: dict[tuple[str, int], Any] = field(default_factory=dict)
 
     @property

@@ -22,11 +22,24 @@ from twinify_lite.encode import Cuts
 _WEAK = 0.1
 # So much of a column's mass in so little of its range and so few of its bins, or in a single one, is coarse.
 _MASS, _NARROW, _ENOUGH = 0.95, 0.05, 5
+# Columns that a sentence with figures lists.
+_LISTED = 10
 
 
 def notes(fitted: Chained) -> tuple[str, ...]:
     """One sentence or two for each thing that the user may want to change."""
-    return (*_independent(fitted), *_coarse(fitted))
+    return (*_outside(fitted), *_independent(fitted), *_coarse(fitted))
+
+
+def _outside(fitted: Chained) -> Iterator[str]:
+    """Columns with cells that are none of what the schema declares, as the noisy counts tell."""
+    if fitted.outside:
+        told = [f"{name!r} about {100 * part:.0f} %" for name, part in list(fitted.outside.items())[:_LISTED]]
+        more = "" if len(fitted.outside) <= _LISTED else ", ..."
+        yield (
+            f"Cells that are none of what the schema declares ({len(fitted.outside)}): {', '.join(told)}{more}. "
+            "They are taken to be as the others are. Declare the `levels` that lack, `other`, or `nullable = true`."
+        )
 
 
 def _independent(fitted: Chained) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Noisy tables of counts: the only door through which the automatic model sees rows.
 
-One row adds 1 to one cell of every table. A table's weight is its share of the row's norm: heavier tables get less
-noise, and the squares of all weights sum to 1, so one receipt for the Gaussian mechanism covers all tables at once.
+One row adds 1 to at most one cell of every table. A table's weight is its share of the row's norm: heavier tables get
+less noise, and the squares of all weights sum to 1: one receipt for the Gaussian mechanism covers all tables at once.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Noisy:
 def release(receipt: Receipt, tables: Iterable[np.ndarray], weights: Sequence[float]) -> list[Noisy]:
     """Add the noise that `receipt` pays for to tables of counts, each of weight `weights[k]` beside the others.
 
-    Formal guarantee: if one row adds 1 to one cell of each table, this is the Gaussian mechanism of the receipt's noise
-    multiplier. Scaled by its weight over the norm of all, table k moves by at most that share of 1, and all of them by
-    1; noise of `multiplier` on the scaled tables is noise of `multiplier / share` on the counts, rounded up to a whole
-    number here. Counts are whole, so counts + round(noise) = round(counts + noise): post-processing.
+    Formal guarantee: if one row adds 1 to at most one cell of each table, this is the Gaussian mechanism of the
+    receipt's noise multiplier. Scaled by its weight over the norm of all, table k moves by at most that share of 1, and
+    all of them by 1; noise of `multiplier` on the scaled tables is noise of `multiplier / share` on the counts, rounded
+    up to a whole number here. Counts are whole, so counts + round(noise) = round(counts + noise): post-processing.
     """
     keys = receipt.redeem(Gaussian)
     norm = math.hypot(*weights) * (1 + 1e-12)
@@ -57,14 +57,15 @@ def release(receipt: Receipt, tables: Iterable[np.ndarray], weights: Sequence[fl
 
 
 def one_way(codes: np.ndarray, size: int) -> np.ndarray:
-    """How many rows have each code."""
-    return np.bincount(codes, minlength=size).astype(np.int64)
+    """How many rows have each code. One that is `size` stands for none, and counts nowhere."""
+    return np.bincount(codes, minlength=size + 1)[:size].astype(np.int64)
 
 
 def two_way(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """How many rows have each pair of levels."""
-    counts = np.zeros(shape[0] * shape[1], np.int64)
+    """How many rows have each pair of levels. A level that is its column's size stands for none, as above."""
+    height, width = shape[0] + 1, shape[1] + 1
+    counts = np.zeros(height * width, np.int64)
     for start in range(0, len(rows), _CHUNK):
         part = slice(start, start + _CHUNK)
-        counts += np.bincount(rows[part].astype(np.intp) * shape[1] + columns[part], minlength=len(counts))
-    return counts.reshape(shape)
+        counts += np.bincount(rows[part].astype(np.intp) * width + columns[part], minlength=len(counts))
+    return counts.reshape(height, width)[:-1, :-1]
