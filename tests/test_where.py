@@ -62,3 +62,29 @@ def test_two_levels_at_once_are_refused():
             Filter.of(schema, {"sex": asked})
     yes = Schema((tw.Column(name="yes", kind="boolean", levels=("no", "yes"), nullable=False),))
     assert Filter.of(yes, {"yes": ["yes", True]})
+
+
+DAYS = ["2020-03-12", "2020-12-03", "2020-12-31"]
+
+
+@pytest.mark.parametrize("asked", ["<=2020-12-03", "<=2020-12-03 00:00", "<2020-12-31"])
+def test_times_are_asked_for_as_iso_has_them_or_as_the_column_does(asked):
+    day = Schema((tw.Column(name="day", kind="datetime", min="2020-01-01", max="2020-12-31", nullable=False),))
+    assert chosen(day, asked, DAYS) == DAYS[:2]
+    own = day.replace_columns([day["day"].replace(format="%d.%m.%Y")])
+    assert chosen(own, "<=03.12.2020", ["12.03.2020", "03.12.2020", "31.12.2020"]) == ["12.03.2020", "03.12.2020"]
+
+
+@pytest.mark.parametrize("asked", ["<=03/12/2020", "<=12.03.2020", "31/12/2020", "<=soon"])
+def test_times_that_can_be_read_in_two_ways_are_refused_with_the_way_to_write_them(asked):
+    day = Schema((tw.Column(name="day", kind="datetime", min="2020-01-01", max="2020-12-31", nullable=False),))
+    with pytest.raises(SchemaError, match=r"it never is .*, as .* is no time as in 2020-12-31"):
+        Filter.of(day, {"day": asked})
+
+
+def test_what_is_wrong_with_a_comparison_is_said():
+    with pytest.raises(SchemaError, match="it never is '>=abc', as 'abc' is no number"):
+        Filter.of(AGE, {"age": ">=abc"})
+    sex = Schema((tw.Column(name="sex", kind="category", levels=("f", "m"), nullable=True),))
+    with pytest.raises(SchemaError, match=r"no level '>f'.* Only numbers and times can be compared"):
+        Filter.of(sex, {"sex": ">f"})

@@ -188,7 +188,7 @@ def _mechanism(fields: Mapping[str, Any]) -> Mechanism:
     mechanism = accountant.mechanism_from_json(dict(fields))
     for name, (low, high) in _SENSIBLE.items():
         if not low <= getattr(mechanism, name, low) <= high:
-            raise PrivacyParameterError(f"the {name} of a mechanism is beyond that of any fit")
+            raise PrivacyParameterError(f"the {name} of a mechanism is beyond that of any fit.")
     return mechanism
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +19,8 @@ from twinify_lite.schema.words import suggestion
 from twinify_lite.table import CsvStyle
 
 SIGNS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater}
+#: Times that nobody reads in two ways.
+ISO = re.compile(r"\d{4}(-\d\d(-\d\d([T ].*)?)?)?$")
 _SHOWN = 20  # names or levels, above which the rest of them is dots
 
 #: What a cell can be: missing, a level or special word, a number or tick.
@@ -74,8 +77,16 @@ class Condition:
         if not self.text and not self.sign:
             return f"Column {name!r} is never missing, so no row has an empty value there."
         if self.column.is_levelled:
-            return f"Column {name!r} has no level {self.text!r}. Its levels are {some(_levels(self.column))}."
-        return f"{range_of(self.column)}; it never is {self.sign + self.text!r}."
+            only = " Only numbers and times can be compared." if sign_of(self.text) else ""
+            return f"Column {name!r} has no level {self.text!r}. Its levels are {some(_levels(self.column))}.{only}"
+        why = "" if self._number is not None or not self.text else f", as {self.text!r} is no {self._wanted}"
+        return f"{range_of(self.column)}; it never is {self.sign + self.text!r}{why}."
+
+    @property
+    def _wanted(self) -> str:
+        """What can be compared."""
+        is_time = self.column.kind == "datetime"
+        return "time as in 2020-12-31, or in the column's own format" if is_time else "number"
 
     @property
     def _level(self) -> str:
@@ -88,9 +99,12 @@ class Condition:
 
     @property
     def _number(self) -> int | float | None:
-        """The text as a number or tick; a time may be in the column's format or as ISO has it."""
+        """The text as a number or tick; a time may be in the column's format or as ISO has it.
+
+        Whoever writes 03/12/2020 may mean March or December.
+        """
         found = number_of(self.column, self.text)
-        if found is None and self.column.kind == "datetime":
+        if found is None and self.column.kind == "datetime" and ISO.match(self.text):
             try:
                 moment = pd.Timestamp(self.text)
             except ValueError:

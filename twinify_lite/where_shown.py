@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from twinify_lite import cells
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Schema
-from twinify_lite.where import SIGNS, kept_rows, listed, sign_of, text_of, unknown_column
+from twinify_lite.where import ISO, SIGNS, kept_rows, listed, sign_of, text_of, unknown_column
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -66,6 +66,8 @@ def _holds(name: str, array: pa.Array, text: str) -> np.ndarray:
 
 
 def _compare_times(array: pa.Array, sign: str, asked: str) -> np.ndarray:
+    if not ISO.match(asked):
+        raise ValueError
     moments, moment = pd.to_datetime(array.to_pandas()), pd.Timestamp(asked)
     if moments.dt.tz is not None and moment.tz is None:
         moment = moment.tz_localize(moments.dt.tz)
