@@ -49,7 +49,7 @@ def numbers(array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> pa.Arra
     """The cells as float64, null where there is no finite number."""
     array = plain(array)
     if pa.types.is_string(array.type):
-        array = _parse(_pointed(array, decimal), pa.float64(), f"^{_NUMBER.pattern}$", _number)
+        array = _parse(pointed(array, decimal), pa.float64(), f"^{_NUMBER.pattern}$", _number)
     elif pa.types.is_temporal(array.type):
         return pa.nulls(len(array), pa.float64())
     array = array.cast(pa.float64(), safe=False)
@@ -60,7 +60,7 @@ def integers(array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> pa.Arr
     """The cells as int64, rounded where they have decimals, null where there is no number of that size."""
     array = plain(array)
     if pa.types.is_string(array.type):
-        return _parse(_pointed(array, decimal), pa.int64(), _EASY_WHOLE, _whole)
+        return _parse(pointed(array, decimal), pa.int64(), _EASY_WHOLE, _whole)
     if pa.types.is_uint64(array.type):
         array = only(pc.less(array, pa.scalar(2**63, pa.uint64())), array)
     if pa.types.is_integer(array.type) or pa.types.is_boolean(array.type):
@@ -105,7 +105,7 @@ def _parse(array: pa.Array, to: pa.DataType, easy: str, one: Callable[[str], obj
     return parsed if rest.null_count == len(rest) else pc.coalesce(parsed, by_distinct_text(rest, to, one))
 
 
-def _pointed(array: pa.Array, decimal: str) -> pa.Array:
+def pointed(array: pa.Array, decimal: str) -> pa.Array:
     """Numbers with a decimal comma as numbers with a point. A point beside a comma parts thousands, or it is none."""
     if decimal == ".":
         return array

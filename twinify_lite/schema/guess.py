@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinify_lite.cells import dtype_of
-from twinify_lite.cells.parsing import is_text, plain, texts
+from twinify_lite.cells.parsing import is_text, plain, pointed, texts
 from twinify_lite.schema import Column
 from twinify_lite.schema.guess_moment import guess_moment, guess_timestamp, is_compact_date
 from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, mostly, nearly_all
@@ -105,15 +105,14 @@ _TYPES = (
 
 
 def _guess_number(poll: Poll, decimal: str) -> dict[str, Any] | None:
-    pointed = pc.replace_substring(poll.texts, ",", ".", max_replacements=1) if decimal == "," else poll.texts
-    pointed = Poll(pointed, poll.cells)
-    scientific = ~pointed.matching(_PLAIN)
+    read = Poll(pointed(poll.texts, decimal), poll.cells)
+    scientific = ~read.matching(_PLAIN)
     numeric = ~scientific
-    scientific[scientific] = pointed.where(scientific).matching(_SCIENTIFIC)
+    scientific[scientific] = read.where(scientific).matching(_SCIENTIFIC)
     numeric |= scientific
     if not carries(poll, numeric):
         return None
-    numbers = pointed.where(numeric)
+    numbers = read.where(numeric)
     if _are_codes(numbers):
         return _CATEGORY
     decimals = _decimals(numbers.texts, scientific[numeric])
