@@ -101,3 +101,12 @@ def test_a_range_that_is_nearly_empty_is_named():
 )
 def test_a_range_that_is_used_or_fine_enough_is_not(column, law):
     assert one_column(column, law).notes() == ()
+
+
+def test_times_whose_order_nothing_keeps_are_named_unless_the_schema_says_something():
+    days = [Column(name=name, kind="datetime", min="2020-01-01", max="2020-03-01", nullable=False) for name in "ab"]
+    frame = pd.DataFrame({name: pd.date_range("2020-01-01", periods=50).repeat(4) for name in "ab"})
+    for constraints, count in (((), 1), (("a <= b",), 0)):
+        schema = Schema.from_toml(f"constraints = {list(constraints)}\n" + Schema(days).to_toml())
+        twin = tw.fit(frame, epsilon=1.0, schema=schema, insecure_seed=0)
+        assert sum("Nothing keeps the order of times (2): 'a', 'b'" in note for note in twin.notes) == count

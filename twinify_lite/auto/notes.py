@@ -28,7 +28,17 @@ _LISTED = 10
 
 def notes(fitted: Chained) -> tuple[str, ...]:
     """One sentence or two for each thing that the user may want to change."""
-    return (*_outside(fitted), *_independent(fitted), *_coarse(fitted))
+    return (*_outside(fitted), *_unordered(fitted), *_independent(fitted), *_coarse(fitted))
+
+
+def _unordered(fitted: Chained) -> Iterator[str]:
+    """Times whose order nothing keeps."""
+    times = [column.name for column in fitted.schema.modelled if column.kind == "datetime"]
+    if len(times) > 1 and not fitted.schema.constraints:
+        yield (
+            f"Nothing keeps the order of times ({len(times)}): {_names(times)}. Where one never comes before another, "
+            f"declare it in the schema, such as constraints = ['{times[0]} <= {times[1]}']."
+        )
 
 
 def _outside(fitted: Chained) -> Iterator[str]:
