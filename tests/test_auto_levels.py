@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from twinify_lite.auto.fine import Codes, codes, with_heaps
 from twinify_lite.auto.levels import _CLEAR, _MOST, _halved, merge
+from twinify_lite.auto.margins import combine
 from twinify_lite.schema import Column, Schema
 
 
@@ -187,3 +188,22 @@ def test_a_line_that_noise_hides_comes_out_even():
         drawn = (share / share.sum())[levels.of_code] * levels.weights
         apart.append(np.abs(drawn[:72].reshape(8, 9).sum(1) - 9 / 73).sum() / 2)
     assert np.mean(apart) < 0.15
+
+
+@pytest.mark.parametrize("seen", [-40.0, 0.0, 30.0])
+def test_ends_that_are_known_to_be_there_are_kept_whatever_noise_shows_of_them(seen):
+    grades = codes(Column(name="grade", kind="integer", min=1, max=6, nullable=False), 64)
+    counts = np.array([seen, 120.0, 900.0, 3000.0, 800.0, seen])
+    for has_ends in (False, True):
+        levels = merge(grades, counts, 40.0, 4800.0, has_ends=has_ends)
+        by_level = np.bincount(levels.of_code, weights=counts)
+        single = [(by_level, 1600.0 * np.bincount(levels.of_code))]
+        ends = [np.isin(np.arange(levels.size), levels.of_code[[0, -1]]) & has_ends]
+        shares = combine(single, {}, [levels.alone], ends).shares[0][levels.of_code] * levels.weights
+        assert shares.sum() == pytest.approx(1)
+        assert shares[3] == pytest.approx(3000 / 4800, abs=0.05)
+        if has_ends:
+            assert (4800 * shares[[0, -1]] > 5).all()
+            assert (4800 * shares[[0, -1]] < 2 * 40).all()
+        elif seen < 0:
+            assert 4800 * shares[-1] < 1

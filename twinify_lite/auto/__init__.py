@@ -36,6 +36,8 @@ __all__ = ["Auto", "Chained"]
 
 # The power of a table's cells by which it weighs among the pairs.
 _SMALL = -0.1
+# A declared range of so few steps is a scale, the ends of which are there: nobody declares grades 1 to 16 for 2 to 16.
+_SCALE = 32
 # Columns of at most so many levels come last in the chain.
 _PREDICTED = 3
 
@@ -48,6 +50,8 @@ class Plan:
 
     settings: Settings
     noise: Mapping[str, float]
+    #: Columns whose range is declared, and not found.
+    ranges: frozenset[str] = frozenset()
 
     def pay(self, ledger: Ledger) -> dict[str, Receipt]:
         """Spend for all releases in the ledger's current stage."""
@@ -74,7 +78,8 @@ class Auto:
         settings = rules.settle(schema, rows, noise_multiplier, target=self.target, options=options)
         parts = {"single columns": settings.single, "choice of pairs": settings.choice, "pairs": settings.pairs}
         noise = {what: noise_multiplier / math.sqrt(part) for what, part in parts.items() if part > 0}
-        return Plan(settings=settings, noise=noise)
+        ranges = (column.name for column in schema.modelled if column.is_ranged and not {"min", "max"} & {*column.open})
+        return Plan(settings=settings, noise=noise, ranges=frozenset(ranges))
 
     def check(self, schema: Schema, plan: Plan) -> None:
         """Nothing: only declared models have code that could be wrong."""
@@ -104,7 +109,9 @@ class Auto:
         counts = kept.or_made("single columns", lambda: _single(receipts["single columns"], columns, fine))
         inside = outside.parts_inside(counts)
         counts = [outside.made_whole(*one) for one in zip(counts, inside, strict=True)]
-        levels = _levels(fine, counts)
+        short = [c.name in plan.ranges and len(f.line) <= _SCALE for c, f in zip(working.modelled, fine, strict=True)]
+        levels = _levels(fine, counts, short)
+        ends = [_ends(*of) for of in zip(levels, fine, short, strict=True)]
         for number, one in enumerate(levels):
             columns[number] = _and_none(one.of_code, one.size).astype(np.min_scalar_type(one.size))[columns[number]]
         single = [_by_level(one, count) for one, count in zip(levels, counts, strict=True)]
@@ -114,13 +121,13 @@ class Auto:
             receipts,
             columns,
             levels,
-            combine(single, {}, [one.alone for one in levels]),
+            combine(single, {}, [one.alone for one in levels], ends),
             inside,
             progress,
             kept,
         )
         del columns, rows
-        found = _fitted(settings, schema, levels, single, pairs, progress)
+        found = _fitted(settings, schema, levels, ends, single, pairs, progress)
         lacking = {c.name: 1 - part for c, part in zip(schema.modelled, inside.tolist(), strict=True) if part < 1}
         return dataclasses.replace(found, outside=lacking)
 
@@ -193,9 +200,17 @@ def _single(receipt: Receipt, columns: list[np.ndarray], fine: list[Codes]) -> l
     return tables.release(receipt, counted, [1.0] * len(columns))
 
 
-def _levels(fine: list[Codes], counts: list[Noisy]) -> list[Levels]:
-    rows = float(np.median([count.counts.sum() for count in counts]))
-    return [merge(one, count.counts, count.noise, max(1.0, rows)) for one, count in zip(fine, counts, strict=True)]
+def _levels(fine: list[Codes], counts: list[Noisy], short: list[bool]) -> list[Levels]:
+    rows = max(1.0, float(np.median([count.counts.sum() for count in counts])))
+    return [
+        merge(one, count.counts, count.noise, rows, has_ends=has_ends)
+        for one, count, has_ends in zip(fine, counts, short, strict=True)
+    ]
+
+
+def _ends(levels: Levels, fine: Codes, has_ends: bool) -> np.ndarray:
+    """Which levels have an end of the line in them that is known to be there."""
+    return np.isin(np.arange(levels.size), levels.of_code[fine.line[[0, -1]]] if has_ends else ())
 
 
 def _by_level(levels: Levels, noisy: Noisy) -> tuple[np.ndarray, np.ndarray]:
@@ -232,6 +247,7 @@ def _fitted(
     settings: Settings,
     schema: Schema,
     levels: list[Levels],
+    ends: list[np.ndarray],
     single: list[tuple[np.ndarray, np.ndarray]],
     pairs: dict[Pair, Noisy],
     progress: Progress,
@@ -240,9 +256,9 @@ def _fitted(
     from twinify_lite.auto.functions import find_functions, pool
 
     alone = [one.alone for one in levels]
-    functions = find_functions(pairs, combine(single, pairs, alone))
+    functions = find_functions(pairs, combine(single, pairs, alone, ends))
     single, pairs = pool(functions, single, pairs)
-    margins = combine(single, pairs, alone)
+    margins = combine(single, pairs, alone, ends)
     links = fit_chain(
         margins,
         pairs,

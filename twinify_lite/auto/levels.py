@@ -25,6 +25,8 @@ _CROWDED = 1 / 16
 # Half of a level is empty if its count is below so many standard deviations and the other half's is not; the noise of a
 # few codes is small, and what they hold is kept.
 _EMPTY, _LONG = 2.0, 8
+# The count of an end that is known to be there is at least so many standard deviations of its noise.
+ENDS = 0.5
 # A line of more codes is cut into levels of about equal counts, at most so many; a shorter one only where noise asks.
 _SHORT, _MOST = 32, 40
 
@@ -49,8 +51,11 @@ class Levels:
         return np.bincount(self.of_code, minlength=self.size) == 1
 
 
-def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> Levels:
-    """Merge codes, by their noisy `counts`: neighbours on the line, and rare ones elsewhere."""
+def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float, *, has_ends: bool = False) -> Levels:
+    """Merge codes, by their noisy `counts`: neighbours on the line, and rare ones elsewhere.
+
+    With `has_ends`, the first and the last code of the line are known to be there, whatever noise shows of them.
+    """
     if codes.magnitude is not None and _is_crowded(codes, counts[codes.line]):
         codes = dataclasses.replace(codes, width=codes.magnitude)
     off_line = np.setdiff1d(np.arange(codes.size), codes.line)
@@ -61,7 +66,19 @@ def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> Levels
     of_code[off_line] = first + _pooled(counts[off_line], noise)
     size = of_code.max() + 1
     line = np.where(np.arange(size) < first, np.arange(size), -1)
-    return Levels(of_code, _weights(codes, of_code, size, counts, noise), line)
+    weights = _weights(codes, of_code, size, counts, noise)
+    for end in codes.line[[0, -1]] if has_ends else ():
+        _raise_end(weights, np.flatnonzero(of_code == of_code[end]), end, counts, noise)
+    return Levels(of_code, weights, line)
+
+
+def _raise_end(weights: np.ndarray, inside: np.ndarray, end: int, counts: np.ndarray, noise: float) -> None:
+    """Give the code `end` of a level at least the weight that noise would hide, of the others in it."""
+    least = min(ENDS * noise / max(counts[inside].sum(), noise), 1 / len(inside))
+    lacking = least - weights[end]
+    if lacking > 0:
+        weights[inside] *= 1 - lacking / (1 - weights[end])
+        weights[end] = least
 
 
 def _is_crowded(codes: Codes, counts: np.ndarray) -> bool:
@@ -163,14 +180,18 @@ def _within(places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
 
 
 def _cut_off(places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
-    """`places` up to where a tail of nothing begins: it holds no more than noise, and as many places before it do."""
+    """`places` up to where a tail of nothing begins: it holds no more than noise, and as many places before it do.
+
+    A single place is no tail: the noise of one count often hides a few rows, and the end of a range is a value that
+    somebody has more often than not.
+    """
     sums = np.concatenate([[0.0], np.cumsum(counts[places])])
     kept = np.arange(1, len(places) + 1)
     tail = sums[-1] - sums[kept]
     length = len(places) - kept
     before = sums[kept] - sums[np.maximum(kept - length, 0)]
     spread = noise * np.sqrt(np.maximum(length, 1))
-    nothing = (tail <= _EMPTY * spread) & (before - tail >= _CLEAR * np.sqrt(2) * spread)
+    nothing = (length > 1) & (tail <= _EMPTY * spread) & (before - tail >= _CLEAR * np.sqrt(2) * spread)
     block = np.where(nothing | (length == 0), np.maximum(sums[kept], 0) ** 2 / kept, -1.0)
     return places[: int(np.argmax(block)) + 1]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinify_lite.auto.levels import ENDS
 from twinify_lite.auto.tables import Noisy
 
 Pair = tuple[int, int]
@@ -33,10 +34,12 @@ def combine(
     single: Sequence[tuple[np.ndarray, np.ndarray]],
     pairs: Mapping[Pair, Noisy],
     alone: Sequence[np.ndarray] | None = None,
+    ends: Sequence[np.ndarray] | None = None,
 ) -> Margins:
     """Weigh each column's own counts (with their variances) and the margins of its pairs by how sure they are.
 
-    `alone` says of every column's levels whether they are single values; by default none is.
+    `alone` says of every column's levels whether they are single values, and `ends` whether they are ends of a range
+    that are known to be there; by default none is.
     """
     estimates = [_estimate(column, *single[column], pairs) for column in range(len(single))]
     totals = np.array([counts.sum() for counts, _ in estimates])
@@ -44,7 +47,8 @@ def combine(
     rows = max(1.0, float((totals * precision).sum() / precision.sum()))
     alone = alone or [np.zeros(len(counts), bool) for counts, _ in single]
     enough = [np.where(one, _FAINT_ALONE, _FAINT) for one in alone]
-    shares = (_shares(*estimate, faint, rows) for estimate, faint in zip(estimates, enough, strict=True))
+    ends = ends or [np.zeros(len(counts), bool) for counts, _ in single]
+    shares = (_shares(*estimate, *of, rows) for estimate, *of in zip(estimates, enough, ends, strict=True))
     return Margins(rows, tuple(shares))
 
 
@@ -60,11 +64,12 @@ def _estimate(
     return weighted / weight, 1 / weight
 
 
-def _shares(counts: np.ndarray, variance: np.ndarray, faint: np.ndarray, rows: float) -> np.ndarray:
+def _shares(counts: np.ndarray, variance: np.ndarray, faint: np.ndarray, ends: np.ndarray, rows: float) -> np.ndarray:
     """The nearest distribution, by variance-weighted least squares, of the levels that are not empty."""
     kept = ~_empty(counts, variance, faint, rows)
     shares = np.zeros(len(counts))
     shares[kept] = _onto_simplex(counts[kept], variance[kept], rows)
+    shares = np.where(ends, np.maximum(shares, np.minimum(ENDS * np.sqrt(variance), rows / len(counts))), shares)
     shares = np.maximum(shares / shares.sum(), NEVER)
     return shares / shares.sum()
 
