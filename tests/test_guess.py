@@ -384,18 +384,3 @@ def test_nearly_all_forgives_one_cell_of_four_and_a_twentieth():
 def test_a_guess_holds_nothing_of_a_cell():
     items = ["zanzibar-7431", "quokka 0.77311", "41.99173", "2020-01-02 zebu"] * 30
     assert not any(part in repr(guessed(items)) for part in ("zanzibar", "7431", "quokka", "77311", "99173", "zebu"))
-
-
-@pytest.mark.parametrize(
-    ("cells", "expected"),
-    [
-        (["1.368,12", "288,58", "12.504,00", "0,50", "7,25"], ("number", 2)),
-        (["7.912", "12.504", "988", "1.204", "33.000"], ("integer", None)),
-        (["588.93", "12.10", "7.25", "44.01", "9.99"], ("category", None)),
-        (["31.12.2020", "01.02.2021", "15.06.2020", "24.12.2019", "02.03.2020"], ("datetime", None)),
-    ],
-    ids=["thousands and decimals", "thousands", "points that are none", "days"],
-)
-def test_with_decimal_commas_points_part_thousands_as_they_do_when_cells_are_read(cells, expected):
-    column = guess("x", pa.chunked_array([cells * 3]), decimal=",")
-    assert (column.kind, column.decimals) == expected
