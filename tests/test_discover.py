@@ -147,11 +147,16 @@ def test_what_is_declared_stays_as_declared():
     assert schema["c"].levels == ("a", "b")
 
 
-def test_a_table_too_small_for_its_budget_finds_nothing_and_says_so():
-    frame = pd.DataFrame({"x": np.arange(20.0), "c": list("ab") * 10})
+def test_a_table_too_small_for_its_budget_keeps_its_columns_with_what_is_usual_and_says_so():
+    frame = pd.DataFrame({"x": np.arange(20.0), "c": list("ab") * 10, "day": pd.date_range("2020-01-01", periods=20)})
     discovery, _ = found(frame)
-    assert [column.kind for column in discovery.schema.columns] == ["identifier", "identifier"]
+    schema = discovery.schema
+    assert [column.kind for column in schema.columns] == ["integer", "category", "datetime"]
+    assert schema.is_complete
+    assert (schema["c"].levels, schema["c"].other) == ((), "other")
     assert "small for this epsilon" in discovery.notes[0]
+    assert "Nothing but 'other' (1): 'c'." in discovery.notes[1]
+    assert "Guessed ranges (2): 'x', 'day'." in discovery.notes[2]
 
 
 def test_under_substitution_the_row_count_is_public_and_noise_is_larger():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from discoveries import found
 
-from twinify_lite.discover import bounds
+from twinify_lite.discover import bounds, ranges
 from twinify_lite.discover.findings import Look
 from twinify_lite.schema import Column
 
@@ -20,6 +20,24 @@ def test_bounds_are_robust_over_orders_of_magnitude_and_signs(power, sign):
     assert column.min <= np.quantile(values, 0.02)
     assert column.max >= np.quantile(values, 0.98)
     assert column.max - column.min <= 5 * 10.0**power
+
+
+@pytest.mark.parametrize(("values", "low", "high"), [(3e6, 0, 5e6), (-40, -50, 0), (0.03, 0, 0.05)])
+def test_what_is_not_clear_is_guessed_from_votes_and_what_is_usual(values, low, high):
+    grid = ranges.magnitudes(Column(name="x", kind="number"))
+    votes = np.zeros(grid.bins)
+    assert ranges.likeliest(grid, votes, 10.0) == (0, 100)
+    votes[grid.place(np.array([values]))] = 100.0
+    assert ranges.likeliest(grid, votes, 10.0) == (low, high)
+
+
+def test_times_are_guessed_to_be_of_the_last_decades():
+    grid = ranges.magnitudes(Column(name="x", kind="datetime"))
+    votes = np.zeros(grid.bins)
+    ends = [datetime.date(1970, 1, 1) + datetime.timedelta(days=end) for end in ranges.likeliest(grid, votes, 10.0)]
+    assert ends == [datetime.date(1970, 1, 1), datetime.date(2030, 1, 1)]
+    votes[:3] = 100.0
+    assert ranges.likeliest(grid, votes, 10.0) == (grid.edges[0], grid.edges[3])
 
 
 def test_outliers_do_not_stretch_the_range():

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import twinify_lite as tw
-from twinify_lite.errors import BudgetExceeded
 from twinify_lite.fitting import COUNTED
 from twinify_lite.ledger import Ledger
 from twinify_lite.schema import Column, Schema
@@ -277,6 +276,18 @@ def test_whatever_fails_after_spending_says_what_was_spent():
     with pytest.raises(KeyboardInterrupt) as stopped:
         tw.fit(small(), epsilon=1, schema=SMALL, progress=stop)
     assert stopped.value.spent.startswith("Spent before this: epsilon 0.99")
-    with pytest.raises(BudgetExceeded, match="too few to find") as refused:
-        tw.fit(small(20), epsilon=0.1, insecure_seed=0)
-    assert refused.value.spent.startswith("Spent before this: epsilon 0.002 of 0.1, delta 0")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1, 10])
+def test_few_rows_without_a_schema_give_a_twin_with_all_their_columns(epsilon):
+    draw = np.random.default_rng(0)
+    day = pd.Timestamp("2020-03-01") + pd.to_timedelta(draw.integers(0, 300, 200), unit="D")
+    columns = {"age": draw.integers(18, 90, 200), "ward": draw.choice(["north", "south"], 200), "day": day}
+    frame = pd.DataFrame({**columns, "dose": draw.uniform(0.5, 4, 200).round(1), "alive": draw.random(200) < 0.8})
+    sample = tw.fit(frame, epsilon=epsilon).sample(300)
+    assert list(sample.columns) == list(frame.columns)
+    assert sample.dtypes.equals(frame.dtypes)
+    if epsilon == 10:
+        assert 0.5 < sample["alive"].mean() < 0.95
+        assert {"north", "south"} <= set(sample["ward"])
+        assert 18 <= sample["age"].median() <= 90

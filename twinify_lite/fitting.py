@@ -21,7 +21,7 @@ from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
-from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError, SchemaError, TwinError
+from twinify_lite.errors import PrivacyParameterError, ReceiptError, SchemaError, TwinError
 from twinify_lite.ledger import Ledger
 from twinify_lite.receipt import Receipt
 from twinify_lite.request import Ready, Request
@@ -55,15 +55,8 @@ class Plans:
         """The plans for about so many rows, within what is left of the ledger's budget."""
         for part in _DISCOVERY:
             beside, left = plan_beside(ready.schema, ledger, part=part)
-            least = least_rows(ready.schema, beside)
-            if rows >= _COMFORT * least:
+            if rows >= _COMFORT * least_rows(ready.schema, beside.noise, beside.selection):
                 break
-        if rows < least:
-            raise BudgetExceeded(
-                f"About {rows} rows are too few to find ranges and levels in so many open columns at this epsilon: "
-                f"about {math.ceil(least)} are needed. Declare `min` and `max`, or `levels`, in the schema; it costs "
-                "nothing."
-            )
         return cls(beside, ready.family.plan(ready.schema, rows, left, request.settings), left)
 
     def pay(self, ledger: Ledger) -> dict[str, Receipt]:

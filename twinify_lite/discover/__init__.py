@@ -52,6 +52,8 @@ _ROWS = 0.2
 _DELTA, _SELECTION = 0.25, 0.4
 # Noise beyond the least, for the accountant's own rounding when several releases take the place of one.
 _SURE = 1.001
+# Below so many times the rows that show a value which all of them share, what was not found may well be there.
+_FEW = 10.0
 # How the tallies divide the rest: parts of 1 / noise^2.
 _PARTS = {"values": 0.12, "rare values": 0.58, "magnitudes": 0.2, "closer": 0.05, "closest": 0.05}
 
@@ -217,13 +219,20 @@ def plan_beside(schema: Schema, ledger: Ledger, *, part: float) -> tuple[Plan, f
     return Plan(noise=noise, delta=None, selection=selection), whole / math.sqrt(1 - part * openness)
 
 
-def least_rows(schema: Schema, plan: Plan) -> float:
+def least_rows(schema: Schema, noise: Mapping[str, float], selection: float) -> float:
     """Below so many rows, not even a value that all rows share is found in a column whose levels are open."""
-    if not plan.noise:
+    if not any(noise.values()):
         return 0.0
     open_columns = sum(1 for column in schema.modelled if column.open)
-    scale = min(plan.noise["values"], plan.noise["rare values"])
-    return math.sqrt(open_columns) * (1 + scale * float(norm.isf(plan.selection)))
+    scale = min(noise["values"], noise["rare values"])
+    return math.sqrt(open_columns) * (1 + scale * float(norm.isf(selection)))
+
+
+def _is_small(schema: Schema, payment: Payment, rows: int) -> bool:
+    """Whether about so many rows are too few for what `payment` pays for to show even what a tenth of them share."""
+    noise = {what: getattr(payment[what].mechanism, "noise_multiplier", 0.0) for what in ("values", "rare values")}
+    selection = getattr(payment["new values"].mechanism, "delta", 1.0)
+    return rows < _FEW * least_rows(schema, noise, selection)
 
 
 def _needed(schema: Schema) -> list[str]:
@@ -247,6 +256,7 @@ def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> 
         return Discovery(schema=schema, rows=rows, notes=tuple(declared))
     looks = [look_at(column, table) for column in schema.modelled if column.open]
     find_values(looks, payment)
-    find_ranges([look for look in looks if look.seeks_range], payment)
-    schema, notes = complete(schema, looks, rows)
+    is_small = _is_small(schema, payment, rows)
+    find_ranges([look for look in looks if look.seeks_range], payment, guess=is_small)
+    schema, notes = complete(schema, looks, rows, guess=is_small)
     return Discovery(schema=schema, rows=rows, notes=(*notes, *declared))

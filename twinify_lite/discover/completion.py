@@ -18,9 +18,13 @@ from twinify_lite.schema.constraints import Condition, Constraint
 _ALL = 0.95
 
 
-def complete(schema: Schema, looks: Sequence[Look], rows: int) -> tuple[Schema, tuple[str, ...]]:
-    """The schema with all that was found in about so many rows, and what the user should know."""
+def complete(schema: Schema, looks: Sequence[Look], rows: int, *, guess: bool) -> tuple[Schema, tuple[str, ...]]:
+    """The schema with all that was found in about so many rows, and what the user should know.
+
+    Columns in which nothing was found are left out, but if `guess` they are kept, with no level but "other".
+    """
     found = [_or_missing(_COMPLETE[look.column.is_ranged](look), look, rows) for look in looks]
+    found = [_or_other(column, look) for column, look in zip(found, looks, strict=True)] if guess else found
     columns = [_said(column, look.column, schema.constraints) for column, look in zip(found, looks, strict=True)]
     whole = dataclasses.replace(schema, constraints=()).replace_columns(columns)
     kept = tuple(constraint for constraint in schema.constraints if not constraint.problems(whole))
@@ -34,9 +38,17 @@ def _left_out(column: Column) -> Column:
 
 def _or_missing(column: Column, look: Look, rows: int) -> Column:
     """The column; or if nothing was found in it but missing cells, in about every row, one of those."""
-    if column.is_modelled or look.missing_rows < _ALL * rows:
+    is_found = column.is_modelled and not look.is_guessed
+    if is_found or look.missing_rows < _ALL * rows:
         return column
     return Column(name=column.name, kind="constant", nullable=True, dtype=look.column.dtype)
+
+
+def _or_other(column: Column, look: Look) -> Column:
+    """The column; or if none of its levels was found, one in which all that is there is "other"."""
+    if column.kind != "identifier" or not look.column.is_levelled:
+        return column
+    return look.column.replace(levels=(), other=look.column.other or OTHER, nullable=_nullable(look))
 
 
 def _nullable(look: Look) -> bool:

@@ -45,7 +45,7 @@ class Look:
     scale of `Cells.value` and in their order, then come texts, which are NaN there; `_items` are all of them as they
     are, and `known` marks those that are asked for by name, as missing is. Equal numbers are one item however they are
     written. Public: `frequent`, what was found and its noisy tally, whether cells are `missing`, in about how many rows
-    at least (`missing_rows`), and the `range`.
+    at least (`missing_rows`), and the `range`, which `is_guessed` where too few rows voted to show one.
     """
 
     column: Column
@@ -60,6 +60,7 @@ class Look:
     missing_rows: float = 0.0
     range: tuple[float, float] | None = None
     is_skewed: bool = False
+    is_guessed: bool = False
 
     @property
     def frequent_numbers(self) -> list[int | float]:
@@ -209,11 +210,11 @@ def _sought(look: Look) -> np.ndarray:
     return eligible
 
 
-def find_ranges(looks: list[Look], payment: Payment) -> None:
-    """Find the magnitudes of open ranges, and look closer where those are too coarse."""
+def find_ranges(looks: list[Look], payment: Payment, *, guess: bool) -> None:
+    """Find the magnitudes of open ranges, or guess them, and look closer where those are too coarse."""
     if not looks:
         return
-    _find_magnitudes(looks, payment["magnitudes"])
+    _find_magnitudes(looks, payment["magnitudes"], guess=guess)
     for what, spare, most in (("closer", 1, 0.6), ("closest", 2, 0.5)):
         coarse = [look for look in looks if look.range and ranges.is_coarse(look.column, *look.range)]
         grids = [ranges.parts(*look.range) for look in coarse]
@@ -223,7 +224,7 @@ def find_ranges(looks: list[Look], payment: Payment) -> None:
             look.range = look.range if zoomed == look.range else ranges.rounded(look.column, *zoomed)
 
 
-def _find_magnitudes(looks: list[Look], receipt: Receipt) -> None:
+def _find_magnitudes(looks: list[Look], receipt: Receipt, *, guess: bool) -> None:
     grids = [ranges.magnitudes(look.column) for look in looks]
     tally = _tally_numbers(looks, grids, receipt, inside=False)
     clear = ranges.clear(sum(grid.bins for grid in grids))
@@ -233,6 +234,9 @@ def _find_magnitudes(looks: list[Look], receipt: Receipt) -> None:
             look.take_zero(float(noisy[grid.zero]))
         look.range = ranges.hull(grid, noisy, tally.scale, clear=clear)
         look.is_skewed = look.range is not None and ranges.is_skewed(grid, noisy, *look.range)
+        look.is_guessed = guess and look.range is None and not look.frequent_numbers
+        if look.is_guessed:
+            look.range = ranges.likeliest(grid, noisy, tally.scale)
 
 
 def _tally_numbers(looks: list[Look], grids: list[ranges.Grid], receipt: Receipt, *, inside: bool) -> Tally:

@@ -21,7 +21,9 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     nothing = [look.column.name for look, column in pairs if column.kind == "constant"]
     empty = [look.column.name for look in lost if look.missing]
     unfound = [look.column.name for look in lost if not look.missing]
-    others = [column.name for look, column in pairs if column.other == OTHER != look.column.other]
+    bare = [column.name for look, column in pairs if column.levels == () != look.column.levels]
+    guessed = [column.name for look, column in pairs if look.is_guessed and column.is_ranged]
+    others = [column.name for look, column in pairs if column.other == OTHER != look.column.other and column.levels]
     narrow = [look for look, column in pairs if column.is_ranged and bounds(look).is_narrow]
     single = [look.column.name for look in narrow if look.range is None]
     beyond = [look.column.name for look in narrow if look.range is not None]
@@ -43,6 +45,17 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
             "`levels`, or `min` and `max`, or a date's `format`; where every row has a value of its own, "
             '`kind = "identifier"`, with `sample = "surrogate"` to have values made up; or raise epsilon.',
         ),
+        (
+            f"Nothing but {OTHER!r}",
+            bare,
+            "So few rows show none of their levels at this epsilon. Declare `levels`, which costs nothing.",
+        ),
+        (
+            "Guessed ranges",
+            guessed,
+            "So few rows hardly show them at this epsilon, and they may be wrong by far. Declare `min` and `max`, "
+            "which costs nothing.",
+        ),
         ("Only single values found", single, "If there are others, declare `min` and `max` to keep them."),
         ("The declared `min` or `max` lies beyond all that was found", beyond, "Correct it, or declare both."),
         (
@@ -54,7 +67,7 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     listed = [f"{head} ({len(names)}): {_names(names)}. {rest}" for head, names, rest in said if names]
     listed += _never_missing(pairs)
     ignored = [f"Ignored, because it does not fit what was found: {constraint}." for constraint in dropped]
-    if len(lost) == len(columns) and unfound:
+    if len(unfound) + len(bare) + len(guessed) == len(columns):
         listed.insert(0, "No open column could be discovered. The table is small for this epsilon.")
     return [*listed, *ignored]
 

@@ -31,6 +31,12 @@ _FAINT = np.array([2.5, 3.5, 3.5, *(4.0,) * 9])
 _MIRRORED = 4.0
 # Stands for the noise where there is none.
 _NONE = 1e-6
+# Where too little is clear: numbers reach to about 100 and times to about today. Each step of ten times from there,
+# each decade, and the other side of zero are so much less likely, in natural logarithms.
+_USUAL, _TODAY = 100.0, 2030
+_STEP, _DECADE, _NEGATIVE = 1.5, 1.5, 6.0
+# So many bins are looked at together then.
+_TOGETHER = 6
 # The outer parts of a range may be cut off where their sum is below the first, and what is left is above the second.
 _LITTLE, _MUCH = 2.0, 20.0
 
@@ -92,6 +98,30 @@ def hull(grid: Grid, noisy: np.ndarray, noise: float, *, clear: float) -> tuple[
         outwards[1] = 1
     ends = [-outwards[place] for place in left or ()] + [outwards[place] for place in right or ()]
     return (float(min(ends)) + 0.0, float(max(ends)) + 0.0) if ends else None
+
+
+def likeliest(grid: Grid, noisy: np.ndarray, noise: float) -> tuple[float, float]:
+    """The range that noisy counts speak for most, beside what is usual: a guess where `hull` finds nothing clear."""
+    scores = noisy / max(noise, _NONE)
+    if grid.zero is None:
+        away = _DECADE * np.abs(np.array(_YEARS[1:]) - _TODAY) / 10
+        stop = int(np.argmax(_evidence(scores) - away)) + 1
+        return float(grid.edges[max(0, stop - _TOGETHER)]), float(grid.edges[stop])
+    outwards = grid.edges[grid.zero + 2 :]
+    away = _STEP * np.abs(np.log10(outwards / _USUAL))
+    sides = scores[grid.zero + 1 :], scores[: grid.zero][::-1]
+    likely = np.array([_evidence(side) for side in sides]) - away - [[0.0], [_NEGATIVE]]
+    side, place = np.unravel_index(int(np.argmax(likely)), likely.shape)
+    return (-float(outwards[place]), 0.0) if side else (0.0, float(outwards[place]))
+
+
+def _evidence(scores: np.ndarray) -> np.ndarray:
+    """How much the best run of bins that ends with each one speaks for itself against noise, in natural logarithms."""
+    sums = np.concatenate([[0.0], np.cumsum(scores)])
+    widths = np.arange(1, _TOGETHER + 1)
+    starts = np.arange(1, len(sums))[:, None] - widths
+    runs = np.where(starts >= 0, sums[1:, None] - sums[np.maximum(starts, 0)], 0.0)
+    return (np.maximum(runs, 0.0) ** 2 / (2 * widths)).max(axis=1)
 
 
 def _filled(scores: np.ndarray, clear: float, *, beyond: int = 0) -> tuple[int, int] | None:

@@ -144,7 +144,7 @@ def _check_levels(value: Any, column: Column) -> Iterator[str]:
         words = tuple(str(level).lower() for level in value)
         if len(value) != 2 or (words[0] in _YES and words[1] in _NO):
             yield 'levels of a boolean are two: first what false is called, then what true is, as in ["no", "yes"].'
-    elif not value:
+    elif not value and column.other is None:
         yield "levels is empty. List at least one, or use kind 'category' without levels to have them estimated."
 
 
