@@ -1,6 +1,8 @@
 """The bar of a fit: what a terminal sees, and what a log sees."""
 
+import contextlib
 import io
+import signal
 
 import pytest
 
@@ -103,3 +105,14 @@ def test_quiet_logs_stay_empty(clock):
     log = io.StringIO()
     fit_of(Progress(file=log, quiet=True), clock, seconds=600)
     assert log.getvalue() == ""
+
+
+def test_an_interrupt_that_is_swallowed_comes_again_at_the_next_step():
+    before = signal.getsignal(signal.SIGINT)
+    with Progress(quiet=True) as progress:
+        progress("fitting", 1, 3)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            progress("fitting", 2, 3)
+    assert signal.getsignal(signal.SIGINT) is before

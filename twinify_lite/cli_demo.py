@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from twinify_lite.cli_base import (
 )
 from twinify_lite.cli_fit import three_lines
 from twinify_lite.cli_progress import Progress
+
+if TYPE_CHECKING:
+    from twinify_lite.twin import Twin
 
 SAMPLED = 10_000
 DELTA = 1e-6
@@ -45,25 +49,14 @@ def demo(
     _require_budget(epsilon, seed)
     _make(folder)
     require_free([data, schema, target, synthetic], force=force)
-    progress = Progress(quiet=quiet)
-    progress("compiling")
-
+    with Progress(quiet=quiet) as progress:
+        progress("compiling")
+        twin = _fitted(rows, data, schema, epsilon=epsilon, seed=seed, progress=progress)
     import pandas as pd
 
-    from twinify_lite.demo import ROWS, SCHEMA, compare, hospital
-    from twinify_lite.schema import Schema
-    from twinify_lite.table import replacing, write_table
-    from twinify_lite.twin import fit
+    from twinify_lite.demo import compare
+    from twinify_lite.table import write_table
 
-    people = hospital(rows or ROWS)
-    declared = Schema.from_toml(SCHEMA)
-    write_table(people, data)
-    with replacing(schema) as file:
-        file.write(SCHEMA.encode())
-    try:
-        twin = fit(data, epsilon=epsilon, delta=DELTA, schema=declared, insecure_seed=seed, progress=progress)
-    finally:
-        progress.close()
     twin.save(target)
     write_table(twin.batches(SAMPLED), synthetic)
     if not twin.is_private:
@@ -78,6 +71,20 @@ def demo(
     show(f"\nIn {folder}: {', '.join(names)}.")
     if not quiet:
         note(f"Next: look at {synthetic}; twin verify {target}; twin fit YOUR.csv --epsilon 1")
+
+
+def _fitted(rows: int | None, data: str, schema: str, *, epsilon: float, seed: int | None, progress: Progress) -> Twin:
+    """Write the made-up table and its schema, and fit a twin of them."""
+    from twinify_lite.demo import ROWS, SCHEMA, hospital
+    from twinify_lite.schema import Schema
+    from twinify_lite.table import replacing, write_table
+    from twinify_lite.twin import fit
+
+    write_table(hospital(rows or ROWS), data)
+    with replacing(schema) as file:
+        file.write(SCHEMA.encode())
+    declared = Schema.from_toml(SCHEMA)
+    return fit(data, epsilon=epsilon, delta=DELTA, schema=declared, insecure_seed=seed, progress=progress)
 
 
 def _require_budget(epsilon: float, seed: int | None) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from typing import TextIO
+from typing import Any, NoReturn, TextIO
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds between two drawings
@@ -15,6 +17,9 @@ class Progress:
     """Call it with (phase, done, total). On a terminal it draws a bar; elsewhere it says each phase when it begins.
 
     Of a phase that takes its time it then says at each tenth, and no oftener than every few seconds, how far it is.
+
+    In a `with` statement it also sees to it that no Ctrl-C is lost: one that whatever was running swallowed (a
+    destructor, a callback out of compiled code) is raised again at the next call.
 
     Nothing private reaches it: phases are fixed words, and how many steps there are is public.
     """
@@ -27,9 +32,27 @@ class Progress:
         self._began = self._drawn = 0.0
         self._first = self._shown = 0
         self._told = -1
+        self._interrupted = False
+        self._before: Any = None
+
+    def __enter__(self) -> Progress:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        self.close()
+
+    def _interrupt(self, *_: object) -> NoReturn:
+        self._interrupted = True
+        raise KeyboardInterrupt
 
     def __call__(self, phase: str, done: int = 0, total: int = 0) -> None:
         """`done` of `total` steps of `phase` are done."""
+        if self._interrupted:
+            raise KeyboardInterrupt
         now = time.monotonic()
         if phase != self._phase:
             self._begin(phase, done, now)
