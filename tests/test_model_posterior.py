@@ -19,6 +19,7 @@ from twinify_lite import models
 from twinify_lite.errors import ArtifactError, ModelError
 from twinify_lite.models.fitting import keep, restore
 from twinify_lite.models.processing import prepare_table, to_frame
+from twinify_lite.models.program import prepare
 from twinify_lite.models.source import from_text
 from twinify_lite.posterior import BATCH, Posterior
 from twinify_lite.schema.draft import draft
@@ -180,8 +181,6 @@ def test_code_inside_a_twin_is_not_run_unless_it_is_trusted(fitted, tmp_path):
 def test_a_template_is_taken_from_the_package_only_if_it_is_the_same():
     schema = schema_of(number("age"))
     source = models.resolve("independent", schema).source
-    from twinify_lite.models.program import prepare
-
     draws = {"age_mean": np.zeros(3, np.float32), "age_sd": np.full(3, 0.2, np.float32)}
     posterior = Posterior(program=prepare(source, schema, {}), draws=draws, params={}, datasets=3, settings={})
     meta, arrays, texts = parts_of(posterior)
@@ -192,8 +191,6 @@ def test_a_template_is_taken_from_the_package_only_if_it_is_the_same():
 
 
 def test_a_function_is_given_again_to_load_its_twin():
-    from twinify_lite.models.program import prepare
-
     def model(rows):
         mean = numpyro.sample("mean", dist.Normal(0, 1))
         with rows:
@@ -280,3 +277,24 @@ def test_postprocess_runs_on_generated_rows(fitted):
     table = changed.generate(20, dataset=0, rng=np.random.default_rng(0))
     assert isinstance(table, pa.Table)
     assert table.column_names == ["age", "sex", "old"]
+
+
+def wandering(rows):
+    """A model of two kinds of people, one of which noise has pushed out of the range."""
+    mean = numpyro.sample("mean", dist.Normal(0, 1).expand([2]).to_event(1))
+    with rows:
+        kind = numpyro.sample("sex", dist.Categorical(probs=jnp.array([0.8, 0.2])))
+        numpyro.sample("age", dist.Normal(mean[kind], 0.05))
+
+
+@pytest.mark.parametrize(("means", "at_end"), [([0.0, 9.0], 0), ([9.0, 9.0], 1)])
+def test_rows_beyond_a_range_are_drawn_again_and_clamped_only_where_there_is_nothing_else(means, at_end):
+    schema = schema_of(number("age"), category("sex"))
+    program = prepare(models.resolve(wandering, schema).source, schema, {})
+    posterior = Posterior(
+        program=program, draws={"mean": np.array([means], np.float32)}, params={}, datasets=1, settings={}
+    )
+    rows = sample(posterior, rows=3000)
+    assert len(rows) == 3000
+    assert (rows["age"] == rows["age"].max()).mean() == pytest.approx(at_end, abs=0.01)
+    assert (rows["sex"] == "f").mean() == pytest.approx(1.0 if not at_end else 0.8, abs=0.05)

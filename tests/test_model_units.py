@@ -120,6 +120,40 @@ def test_a_blend_is_the_mixture_of_its_components():
     assert float(blend.sample(jax.random.key(0), (20_000,)).mean()) == pytest.approx(1.1, abs=0.05)
 
 
+@pytest.mark.parametrize("how", ["probs", "logits"])
+def test_levels_of_a_blend_are_drawn_as_often_as_its_density_says(how):
+    frequencies = jnp.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    given = {how: frequencies if how == "probs" else jnp.log(frequencies)}
+    weights = jnp.log(jnp.tile(jnp.array([[0.25, 0.75], [0.9, 0.1]]), (20_000, 1)))
+    blend = likelihoods.Blend(weights, dist.Categorical(**given))
+    drawn = blend.sample(jax.random.key(0)).reshape(20_000, 2)
+    for level in range(3):
+        wanted = jnp.exp(blend.log_prob(jnp.full(40_000, level))[:2])
+        np.testing.assert_allclose((drawn == level).mean(axis=0), wanted, atol=0.015)
+
+
+def test_what_rounds_to_no_value_of_its_range_lies_beyond_it():
+    def beyond(column, unit, values, **states):
+        return units.beyond(column, unit, {column.name: np.array(values), **states}).tolist()
+
+    steps = integer("n", min=1, max=5)  # two steps on either side of the middle
+    assert beyond(steps, units.Unit("place"), [-1.3, -1.2, 0.0, 1.2, 1.3, np.nan]) == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert beyond(steps, units.Unit("count"), [0, 1, 5, 6]) == [True, False, False, True]
+    assert beyond(integer("n", min=0, max=10), units.Unit("share"), [0.0, 1.04, 1.06]) == [False, False, True]
+    free = number("x", min=0, max=10)
+    assert beyond(free, units.Unit("place"), [-1.001, -1.0, 1.0, 1.001]) == [True, False, False, True]
+    assert beyond(free, units.Unit("interval"), [9.0]) == [False]
+    assert beyond(category("c"), units.Unit("code"), [9]) == [False]
+    assert beyond(free, units.Unit("place", states=2), [3.0, 3.0], **{"x:state": np.array([0, 1])}) == [True, False]
+
+
 # -- distribution lines -----------------------------------------------------------------------------------------------
 
 LINES = """

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _DRAWS, _FEWEST, _NUMBERS = 100, 10, 2_000_000
 #: Rows are generated in batches of one size, so that one compiled program makes any number of them.
 BATCH = 8192
+# How often a batch is drawn at most until enough of its rows lie within all ranges.
+_ROUNDS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,12 +98,28 @@ class Posterior:
             raise ModelError(f"There are {self.datasets} datasets, 0 to {self.datasets - 1}. Choose one of them.")
         key = jax.random.wrap_key_data(jnp.asarray(rng.integers(0, 2**32, 2, np.uint32)), impl="threefry2x32")
         values = {name: value[dataset] for name, value in self.draws.items()} | self.params
-        batches = [self._batch(values, jax.random.fold_in(key, i)) for i in range(max(1, -(-rows // BATCH)))]
-        sites = {name: np.concatenate([np.asarray(batch[name]) for batch in batches])[:rows] for name in batches[0]}
+        batches = [self._within(values, jax.random.fold_in(key, i)) for i in range(max(1, -(-rows // BATCH)))]
+        sites = {name: np.concatenate([batch[name] for batch in batches])[:rows] for name in batches[0]}
         arrays = self.program.decode(sites)
         source = self.program.source
         told = {"first": first, "enforcer": enforcer, "dictionaries": dictionaries and source.postprocess is None}
         return finish_table(source, decode(self.program.schema, arrays, rng=rng, rows=rows, **told))
+
+    def _within(self, values: dict[str, np.ndarray], key: Array) -> dict[str, np.ndarray]:
+        """A batch in which rows with a number beyond its range are drawn again, a few times; what is left is clamped.
+
+        At the ends of a range stands who was there, not whatever the model would put beyond: noise makes components of
+        a mixture that nobody belongs to, and they wander off.
+        """
+        rounds: list[dict[str, np.ndarray]] = []
+        order = np.empty(0, np.int64)
+        while len(rounds) < _ROUNDS and len(order) < BATCH:
+            drawn = self._batch(values, jax.random.fold_in(key, len(rounds)))
+            rounds.append({name: np.asarray(value) for name, value in drawn.items()})
+            beyond = np.concatenate([self.program.beyond(one) for one in rounds])
+            order = np.flatnonzero(~beyond)
+        order = np.append(order, np.flatnonzero(beyond))[:BATCH]
+        return {name: np.concatenate([one[name] for one in rounds])[order] for name in rounds[0]}
 
     @property
     def is_postprocessed(self) -> bool:

@@ -23,7 +23,7 @@ _BINS, _PARTICLES = (4, 10), (14, 16)
 # And the finest part of a long range, beside zero.
 _FINEST = 14
 # Simulated rows should be so many times the square of rows over a pair's noise; columns times rows have a limit.
-_FINE, _ROOM = 0.02, 2**22
+_FINE, _ROOM = 0.06, 2**22
 
 
 @dataclass(frozen=True, kw_only=True)

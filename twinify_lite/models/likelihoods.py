@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax.scipy.special import logsumexp
 from jaxtyping import Array
-from numpyro.distributions import Distribution, constraints
+from numpyro.distributions import CategoricalLogits, CategoricalProbs, Distribution, constraints
 
 from twinify_lite.models.rows import Rows
 
@@ -154,9 +154,12 @@ class Blend(Distribution):
         return self.component.support
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        """A component, then a value of it."""
-        key_kind, key_value = jax.random.split(key)
+        """A component, then a value of it; levels by their mixed frequencies, which is many times faster."""
         shape = sample_shape + self.batch_shape
+        if isinstance(self.component, CategoricalLogits | CategoricalProbs):
+            mixed = jnp.einsum("...k,...kl->...l", jax.nn.softmax(self.log_weights), self.component.probs)
+            return jax.random.categorical(key, jnp.log(mixed), shape=shape)
+        key_kind, key_value = jax.random.split(key)
         kind = jax.random.categorical(key_kind, self.log_weights, shape=shape)
         kinds = jnp.shape(self.log_weights)[-1]
         values = self.component.expand((*shape, kinds)).sample(key_value)

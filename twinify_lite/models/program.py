@@ -111,6 +111,11 @@ class Program:
             made |= units.decode(column, self.units[column.name], sites)
         return made
 
+    def beyond(self, sites: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Which drawn rows have a number beyond its column's range."""
+        found = [units.beyond(column, self.units[column.name], sites) for column in self.schema.modelled]
+        return np.logical_or.reduce(found)
+
     def _rows(self, table: Mapping[str, Array], total: int) -> Rows:
         batch = len(next(iter(table.values())))
         return Rows(self.schema, total=total, batch=batch, options=self.options, found=dict(self.units), observed=table)

@@ -91,6 +91,19 @@ def decode(column: Column, unit: Unit, sites: Arrays) -> dict[str, np.ndarray]:
     return (_decode_code if unit.name == "code" else _decode_ranged)(column, unit, sites)
 
 
+def beyond(column: Column, unit: Unit, sites: Arrays) -> np.ndarray:
+    """Which rows have a value, no special one, that rounds to none between `min` and `max`. Codes are never beyond."""
+    value = np.asarray(sites[column.name])
+    if not column.is_ranged or unit.name == "interval":
+        return np.zeros(len(value), bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = _steps(column, unit, value.astype(np.float64))
+        line = axis(column)
+        margin = 0.0 if line.unit is None else 0.5
+        inside = (steps >= line.low - margin) & (steps <= line.high + margin)
+    return ~inside if unit.states == 1 else ~inside & (np.asarray(sites[state_site(column.name)]) == 0)
+
+
 # -- levels -----------------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +254,15 @@ def _place(column: Column, value: np.ndarray) -> np.ndarray:
     line = axis(column)
     value = value if line.floats else np.rint(value).astype(np.int64)
     return line.place(line.clamp(value))
+
+
+def _steps(column: Column, unit: Unit, value: np.ndarray) -> np.ndarray:
+    """Where values in this unit lie on the column's axis, in steps, also between and beyond those that it has."""
+    line = axis(column)
+    if unit.name == "place":
+        return line.stretch(value)
+    base, span = (0.0, 1.0) if unit.name == "count" else _span(column)
+    return (base + value * span) * (line.unit or 1.0)
 
 
 def _share_of(column: Column, unit: Unit, place: np.ndarray) -> np.ndarray:
