@@ -217,3 +217,9 @@ def test_an_interrupted_fit_says_how_to_go_on(here, monkeypatch):
     assert ended.exit_code == 130
     assert "Error: Interrupted.\nThe same command with --resume continues" in ended.stderr
     assert files() == ["data.csv", "data.twin.checkpoint"]
+
+
+def test_a_fit_that_is_interrupted_before_it_spends_says_so(here, monkeypatch):
+    monkeypatch.setattr(stub_twin, "fit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    ended = twin("fit", "data.csv", "--epsilon", 1)
+    assert (ended.exit_code, ended.stderr.splitlines()[-1]) == (130, "Nothing was spent.")

@@ -154,6 +154,19 @@ def test_html_is_escaped(twin):
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
     assert shown.startswith("<table>")
+    noted = dataclasses.replace(twin, notes=("Left out (1): '<b>'.",))._repr_html_()
+    assert noted.endswith("<ul><li>Left out (1): &#x27;&lt;b&gt;&#x27;.</li></ul>")
+
+
+def test_a_column_takes_one_line_of_the_page_whatever_its_name(twin):
+    schema = dataclasses.replace(twin.schema, columns=(Column(name="a\nb\x1b[31m", kind="identifier"),))
+    assert "a\\nb\\x1b[31m  identifier  left out" in dataclasses.replace(twin, schema=schema).describe().splitlines()
+
+
+def test_a_model_that_an_automatic_twin_does_not_need_is_refused(twin, tmp_path):
+    twin.save(tmp_path / "a.twin")
+    with pytest.raises(TwinError, match="needs no other"):
+        tw.load(tmp_path / "a.twin", model=tmp_path / "gone.py")
 
 
 # -- hostile files -----------------------------------------------------------------------------------------------------

@@ -242,10 +242,13 @@ def _reporting(progress: Progress, delta: float) -> Callable[..., None]:
 
 
 def _point_to(checkpoint: str, error: BaseException) -> None:
-    """Have `error` say how to go on, if there is something to go on from."""
+    """Have `error` say what it cost, and how to go on if there is something to go on from."""
+    spent = getattr(error, "spent", None)
     if os.path.lexists(checkpoint):
         how = "The same command with --resume continues from its checkpoint, and spends nothing more."
-        error.spent = " ".join(filter(None, [getattr(error, "spent", None), how]))
+        error.spent = f"{spent} {how}" if spent else how
+    else:
+        error.spent = spent or "Nothing was spent."
 
 
 def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet: bool) -> None:

@@ -42,7 +42,7 @@ def describe(twin: Twin) -> str:
     facts = _facts(twin)
     width = max(map(len, facts))
     lines = [f"{name:<{width}}  {value}" for name, value in facts.items()]
-    rows = [(column.name, column.kind, _range(column)) for column in twin.schema.columns]
+    rows = [(_on_one_line(column.name), column.kind, _range(column)) for column in twin.schema.columns]
     wide = max(len(name) for name, _, _ in rows)
     lines += ["", *(f"{name:<{wide}}  {kind:<10}  {what}".rstrip() for name, kind, what in rows)]
     lines += ["", *twin.notes] if twin.notes else []
@@ -55,7 +55,8 @@ def html(twin: Twin) -> str:
     """The facts as a table; every text is escaped."""
     escaped = [(escape(name), escape(str(value))) for name, value in _facts(twin).items()]
     cells = "".join(f"<tr><th style='text-align:left'>{name}</th><td>{value}</td></tr>" for name, value in escaped)
-    return f"<table>{cells}</table>"
+    notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in twin.notes)
+    return f"<table>{cells}</table>" + (f"<ul>{notes}</ul>" if notes else "")
 
 
 def _facts(twin: Twin) -> dict[str, Any]:
@@ -83,6 +84,10 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {item}" for key, item in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _on_one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _range(column: Column) -> str:

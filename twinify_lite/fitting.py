@@ -128,8 +128,8 @@ class Run:
         """Count the rows, tell how many, plan with that, and pay."""
         ledger = request.ledger()
         ready.note_public(ledger)
-        rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
         with telling_what_was_spent(ledger):
+            rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
             progress(COUNTED, rows, rows)
             plans = Plans.of(request, ready, rows, ledger)
             receipts = plans.pay(ledger)
@@ -152,7 +152,7 @@ class Run:
         same = all(statement.get(key) == asked[key] for key in ("epsilon", "delta", "relation"))
         if checkpoint.facts.get("request") != asked or not same:
             raise ReceiptError(
-                f"{os.fspath(path)} is of a fit with other arguments, another schema or another table. Continue that "
+                f"{os.fspath(path)} is of a fit with other arguments, another schema or other columns. Continue that "
                 "one, or start a new fit without resuming, which spends again."
             )
         rows, left = checkpoint.facts["rows"], checkpoint.facts["left"]

@@ -251,6 +251,8 @@ def load(path: str | os.PathLike[str], *, model: Any = None, trust_model: bool =
             raise ValueError
         texts = {name: data.decode() for name, data in _folder(members, "texts").items()}
         given = {"model_file": model, "trust_model": trust_model}
+        if facts["fitted"] == "auto" and model is not None:
+            raise TwinError("This twin was fitted by the automatic model, and needs no other: leave `model` out.")
         fitted = _fitted_class(facts["fitted"]).from_parts(meta, arrays, texts, schema, **given)
         rows, notes = _row_count(facts["rows"]), tuple(map(str, facts["notes"]))
     except TwinError:
