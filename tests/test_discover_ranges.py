@@ -40,6 +40,12 @@ def test_times_are_guessed_to_be_of_the_last_decades():
     assert ranges.likeliest(grid, votes, 10.0) == (grid.edges[0], grid.edges[3])
 
 
+def test_whole_numbers_that_are_found_from_two_on_begin_with_one():
+    grades = np.random.default_rng(0).choice(np.arange(1, 17), 30_000, p=[0.0005, *[0.9995 / 15] * 15])
+    column = found(pd.DataFrame({"x": grades}))[0].schema["x"]
+    assert (column.kind, column.min) == ("integer", 1)
+
+
 def test_outliers_do_not_stretch_the_range():
     values = np.random.default_rng(0).normal(100, 10, 30_000)
     values[:5] = [1e15, -1e15, 1e12, 1e9, 1e300]

@@ -40,6 +40,8 @@ def bounds(look: Look) -> Bounds | None:
     near = list(set(frequent).difference(apart))
     near += [cells.number_of(column, heap) for heap in column.heaps or ()]
     found = (min([start[0], *near]), max([start[1], *near]))
+    if column.kind == "integer" and found[0] == 2 < found[1]:  # nobody counts from 2: it was hidden who has 1
+        found = (1, found[1])
     if column.scale == "log":
         found = (max(found[0], ranges.SMALLEST[column.kind]), found[1])
     return _between(column, found, low, high)._replace(apart=apart)
