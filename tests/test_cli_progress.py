@@ -116,3 +116,18 @@ def test_an_interrupt_that_is_swallowed_comes_again_at_the_next_step():
         with pytest.raises(KeyboardInterrupt):
             progress("fitting", 2, 3)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_that_is_swallowed_at_the_end_ends_it():
+    with pytest.raises(KeyboardInterrupt), Progress(quiet=True), contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_job_that_ignores_interrupts_goes_on_ignoring_them():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Progress(quiet=True) as progress:
+            signal.raise_signal(signal.SIGINT)
+            progress("fitting", 1, 2)
+    finally:
+        signal.signal(signal.SIGINT, before)

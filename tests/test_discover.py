@@ -155,7 +155,7 @@ def test_a_table_too_small_for_its_budget_keeps_its_columns_with_what_is_usual_a
     assert schema.is_complete
     assert (schema["c"].levels, schema["c"].other) == ((), "other")
     assert "small for this epsilon" in discovery.notes[0]
-    assert "Nothing but 'other' (1): 'c'." in discovery.notes[1]
+    assert "Without levels (1): 'c'." in discovery.notes[1]
     assert "Guessed ranges (2): 'x', 'day'." in discovery.notes[2]
 
 

@@ -12,6 +12,15 @@ from twinify_lite.discover.findings import Look
 from twinify_lite.schema import Column
 
 
+def look_at_nothing(column):
+    """A column in which noise shows nothing, with a guessed range."""
+    nothing = np.zeros(0)
+    look = Look(column, nothing, nothing, [], nothing, nothing, nothing, is_guessed=True)
+    grid = ranges.magnitudes(column)
+    look.range = ranges.likeliest(grid, np.zeros(grid.bins), 1.0)
+    return look
+
+
 @pytest.mark.parametrize("power", [-9, -6, -3, 0, 3, 6, 9])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_bounds_are_robust_over_orders_of_magnitude_and_signs(power, sign):
@@ -44,6 +53,33 @@ def test_whole_numbers_that_are_found_from_two_on_begin_with_one():
     grades = np.random.default_rng(0).choice(np.arange(1, 17), 30_000, p=[0.0005, *[0.9995 / 15] * 15])
     column = found(pd.DataFrame({"x": grades}))[0].schema["x"]
     assert (column.kind, column.min) == ("integer", 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "low", "high"),
+    [
+        (Column(name="x", kind="integer", max=-5), -50, -5),
+        (Column(name="x", kind="number", max=-200.0), -2000, -200),
+        (Column(name="x", kind="number", max=0.0), -100, 0),
+        (Column(name="x", kind="integer", min=1000), 1000, 10_000),
+        (Column(name="x", kind="number", min=-3.0), -3, 100),
+        (Column(name="x", kind="number", max=40.0), 0, 40),
+        (Column(name="x", kind="number", scale="log"), 0.1, 100),
+    ],
+)
+def test_a_guess_leaves_declared_ends_where_they_are_and_room_beside_them(column, low, high):
+    look = look_at_nothing(column)
+    assert bounds.bounds(look) == bounds.Bounds(low, high, [])
+
+
+@pytest.mark.parametrize(("end", "day"), [("max", (1960, 1, 1)), ("min", (2035, 1, 1)), ("min", (9998, 12, 1))])
+def test_guessed_times_leave_declared_ends_where_they_are(end, day):
+    column = Column(name="x", kind="datetime", **{end: datetime.date(*day)})
+    low, high, apart, is_narrow = bounds.bounds(look_at_nothing(column))
+    ends = {"min": low, "max": high}
+    assert datetime.date(1970, 1, 1) + datetime.timedelta(days=int(ends[end])) == datetime.date(*day)
+    assert low < high
+    assert (apart, is_narrow) == ([], False)
 
 
 def test_outliers_do_not_stretch_the_range():

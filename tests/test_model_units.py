@@ -132,26 +132,34 @@ def test_levels_of_a_blend_are_drawn_as_often_as_its_density_says(how):
         np.testing.assert_allclose((drawn == level).mean(axis=0), wanted, atol=0.015)
 
 
-def test_what_rounds_to_no_value_of_its_range_lies_beyond_it():
+def test_what_lies_far_out_of_its_range_lies_beyond_it():
     def beyond(column, unit, values, **states):
         return units.beyond(column, unit, {column.name: np.array(values), **states}).tolist()
 
-    steps = integer("n", min=1, max=5)  # two steps on either side of the middle
-    assert beyond(steps, units.Unit("place"), [-1.3, -1.2, 0.0, 1.2, 1.3, np.nan]) == [
-        True,
-        False,
-        False,
-        False,
-        True,
-        True,
-    ]
-    assert beyond(steps, units.Unit("count"), [0, 1, 5, 6]) == [True, False, False, True]
-    assert beyond(integer("n", min=0, max=10), units.Unit("share"), [0.0, 1.04, 1.06]) == [False, False, True]
+    steps = integer("n", min=1, max=5)  # ends at 0.5 and 5.5; the margin is a quarter of that
+    assert beyond(steps, units.Unit("place"), [-1.9, -1.8, 1.8, 1.9, np.nan]) == [True, False, False, True, True]
+    assert beyond(steps, units.Unit("count"), [-1, 0, 6, 7]) == [True, False, False, True]
+    assert beyond(integer("n", min=0, max=10), units.Unit("share"), [0.0, 1.3, 1.4]) == [False, False, True]
     free = number("x", min=0, max=10)
-    assert beyond(free, units.Unit("place"), [-1.001, -1.0, 1.0, 1.001]) == [True, False, False, True]
+    assert beyond(free, units.Unit("place"), [-1.51, -1.5, 1.5, 1.51]) == [True, False, False, True]
     assert beyond(free, units.Unit("interval"), [9.0]) == [False]
     assert beyond(category("c"), units.Unit("code"), [9]) == [False]
     assert beyond(free, units.Unit("place", states=2), [3.0, 3.0], **{"x:state": np.array([0, 1])}) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "values", "wanted"),
+    [
+        (integer("n", min=1, max=5), "place", [-1.3, -1.2, 0.2, 1.2, 1.3, 2.0], [1, 1, 3, 5, 5, 4]),
+        (integer("n", min=1, max=5), "count", [0, -1, 1, 5, 6, 7], [1, 2, 1, 5, 5, 4]),
+        (integer("n", min=0, max=10), "share", [0.0, 0.5, 1.1, 1.2], [0, 5, 10, 9]),
+        (number("x", min=0, max=10), "place", [-1.2, -1.0, 1.0, 1.2, 21.0], [1, 0, 10, 9, 10]),
+    ],
+)
+def test_what_lies_beyond_an_end_is_folded_inside_and_piles_up_nowhere(column, unit, values, wanted):
+    arrays = units.decode(column, units.Unit(unit), {column.name: np.array(values)})
+    decoded = tw.decode(schema_of(column), arrays).column(column.name).to_numpy()
+    np.testing.assert_allclose(decoded, wanted, atol=1e-6)
 
 
 # -- distribution lines -----------------------------------------------------------------------------------------------

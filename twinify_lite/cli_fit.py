@@ -212,19 +212,19 @@ def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: bool) -> Twin:
-    with Progress(quiet=quiet) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
-        progress("compiling")
-        from twinify_lite import twin
+    try:
+        with Progress(quiet=quiet) as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
+            progress("compiling")
+            from twinify_lite import twin
 
-        try:
             report = _reporting(progress, arguments["delta"])
             return twin.fit(**arguments, checkpoint=checkpoint, resume=resume, progress=report)
-        except TwinError:  # going on would end in the same way
-            raise
-        except BaseException as error:
-            _point_to(checkpoint, error)
-            raise
+    except TwinError:  # going on would end in the same way
+        raise
+    except BaseException as error:
+        _point_to(checkpoint, error)
+        raise
 
 
 def _reporting(progress: Progress, delta: float) -> Callable[..., None]:

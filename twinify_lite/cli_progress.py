@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds between two drawings
@@ -19,7 +19,7 @@ class Progress:
     Of a phase that takes its time it then says at each tenth, and no oftener than every few seconds, how far it is.
 
     In a `with` statement it also sees to it that no Ctrl-C is lost: one that whatever was running swallowed (a
-    destructor, a callback out of compiled code) is raised again at the next call.
+    destructor, a callback out of compiled code) is raised again at the next call or at the end.
 
     Nothing private reaches it: phases are fixed words, and how many steps there are is public.
     """
@@ -33,17 +33,22 @@ class Progress:
         self._first = self._shown = 0
         self._told = -1
         self._interrupted = False
-        self._before: Any = None
+        self._heeds = False
 
     def __enter__(self) -> Progress:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        is_main = threading.current_thread() is threading.main_thread()
+        # A job in the background ignores interrupts, and goes on doing so.
+        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+            self._heeds = True
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._heeds:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self.close()
+        if self._interrupted and kind is None:
+            raise KeyboardInterrupt
 
     def _interrupt(self, *_: object) -> NoReturn:
         self._interrupted = True
@@ -52,6 +57,7 @@ class Progress:
     def __call__(self, phase: str, done: int = 0, total: int = 0) -> None:
         """`done` of `total` steps of `phase` are done."""
         if self._interrupted:
+            self._interrupted = False
             raise KeyboardInterrupt
         now = time.monotonic()
         if phase != self._phase:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _DRAWS, _FEWEST, _NUMBERS = 100, 10, 2_000_000
 #: Rows are generated in batches of one size, so that one compiled program makes any number of them.
 BATCH = 8192
-# How often a batch is drawn at most until enough of its rows lie within all ranges.
+# How many batches are drawn at most to take the place of rows that lie far out of a range.
 _ROUNDS = 8
 
 
@@ -106,20 +106,25 @@ class Posterior:
         return finish_table(source, decode(self.program.schema, arrays, rng=rng, rows=rows, **told))
 
     def _within(self, values: dict[str, np.ndarray], key: Array) -> dict[str, np.ndarray]:
-        """A batch in which rows with a number beyond its range are drawn again, a few times; what is left is clamped.
+        """A batch in which rows with a number far out of its range are drawn again, a few times.
 
-        At the ends of a range stands who was there, not whatever the model would put beyond: noise makes components of
-        a mixture that nobody belongs to, and they wander off.
+        At the ends of a range should stand who was there, not whatever the model puts far beyond: noise makes
+        components of a mixture that nobody belongs to, and they wander off.
         """
-        rounds: list[dict[str, np.ndarray]] = []
-        order = np.empty(0, np.int64)
-        while len(rounds) < _ROUNDS and len(order) < BATCH:
-            drawn = self._batch(values, jax.random.fold_in(key, len(rounds)))
-            rounds.append({name: np.asarray(value) for name, value in drawn.items()})
-            beyond = np.concatenate([self.program.beyond(one) for one in rounds])
-            order = np.flatnonzero(~beyond)
-        order = np.append(order, np.flatnonzero(beyond))[:BATCH]
-        return {name: np.concatenate([one[name] for one in rounds])[order] for name in rounds[0]}
+        rows = {name: np.array(value) for name, value in self._batch(values, key).items()}
+        lost = np.flatnonzero(self.program.beyond(rows))
+        # In random order, so that those who stay lost are not the last ones.
+        lost = np.random.default_rng(np.asarray(jax.random.key_data(key))).permutation(lost)
+        for number in range(_ROUNDS):
+            if not len(lost):
+                break
+            more = self._batch(values, jax.random.fold_in(key, number))
+            more = {name: np.asarray(value) for name, value in more.items()}
+            found = np.flatnonzero(~self.program.beyond(more))[: len(lost)]
+            for name, value in rows.items():
+                value[lost[: len(found)]] = more[name][found]
+            lost = lost[len(found) :]
+        return rows
 
     @property
     def is_postprocessed(self) -> bool:

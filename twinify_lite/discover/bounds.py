@@ -15,6 +15,8 @@ from twinify_lite.schema import Column
 _MANY = 4
 # So many of the most frequent numbers are tried as the start of a range.
 _STARTS = 16
+# A guess reaches so many magnitudes, or decades, beyond the end that is declared; on a log scale so many in all.
+_ROOM, _LOG = 1, 3
 
 
 class Bounds(NamedTuple):
@@ -42,6 +44,8 @@ def bounds(look: Look) -> Bounds | None:
     found = (min([start[0], *near]), max([start[1], *near]))
     if column.kind == "integer" and found[0] == 2 < found[1]:  # nobody counts from 2: it was hidden who has 1
         found = (1, found[1])
+    if look.is_guessed:
+        found = _guessed(column, found, low, high)
     if column.scale == "log":
         found = (max(found[0], ranges.SMALLEST[column.kind]), found[1])
     return _between(column, found, low, high)._replace(apart=apart)
@@ -53,11 +57,26 @@ def _between(column: Column, found: tuple[float, float], low: float | None, high
         return Bounds(bottom, top, [])
     # One frequent number and nothing else that can be found, or a declared bound beyond all the rest.
     room = 1 if column.kind != "number" else abs(bottom) / 2 or 1.0
-    if low is not None or bottom == 0:
-        return Bounds(bottom, bottom + room, [], is_narrow=True)
     if high is not None:
         return Bounds(top - room, top, [], is_narrow=True)
+    if low is not None or bottom == 0:
+        return Bounds(bottom, bottom + room, [], is_narrow=True)
     return Bounds(bottom - room, bottom + room, [], is_narrow=True)
+
+
+def _guessed(column: Column, found: tuple[float, float], low: float | None, high: float | None) -> tuple[float, float]:
+    """A guess that leaves room beside the end that is declared, and on a log scale begins a few magnitudes below."""
+    bottom, top = found
+    if column.kind == "datetime":
+        first, last = (cells.ticks(column, datetime.date(year, 1, 1)) for year in (2, 9999))
+        decade = (last - first) / 999.7
+        bottom = bottom if high is None else max(first, min(bottom, high - _ROOM * decade))
+        return bottom, top if low is None else min(last, max(top, low + _ROOM * decade))
+    if low is not None and low >= top:
+        top = 10.0**_ROOM * low
+    if high is not None and high <= bottom:
+        bottom = 10.0**_ROOM * high or -found[1]
+    return (max(bottom, top / 10.0**_LOG) if column.scale == "log" else bottom), top
 
 
 def _heaviest(look: Look) -> tuple[float, float]:

@@ -46,9 +46,10 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
             '`kind = "identifier"`, with `sample = "surrogate"` to have values made up; or raise epsilon.',
         ),
         (
-            f"Nothing but {OTHER!r}",
+            "Without levels",
             bare,
-            "So few rows show none of their levels at this epsilon. Declare `levels`, which costs nothing.",
+            f"So few rows show none of them at this epsilon: every cell is {OTHER!r}, or what the schema calls it. "
+            "Declare `levels`, which costs nothing.",
         ),
         (
             "Guessed ranges",

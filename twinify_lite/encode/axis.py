@@ -81,12 +81,6 @@ class Axis:
             return np.clip(point, self.low, self.high)
         return np.clip(np.rint(offset).astype(np.int64), self.low - middle, self.high - middle) + middle
 
-    def stretch(self, place: np.ndarray) -> np.ndarray:
-        """The point at each place, in steps that need not be whole, also beyond [-1, 1]."""
-        middle, half, odd = self._affine
-        point = middle - odd + place * half
-        return np.exp(point) if self.log else point
-
     def _shortened(self, point: np.ndarray) -> np.ndarray:
         """Each point with the digits that tell its place from the next one, and no more: 1.01, not 1.0100000446."""
         apart = self._affine[1] * 2.0 ** -(_BITS[self.dtype] + 1) * (np.abs(point) if self.log else 1.0)

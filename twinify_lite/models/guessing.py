@@ -21,14 +21,18 @@ def made_up_schema(schema: Schema) -> Schema:
 
 def without_levels(schema: Schema) -> frozenset[str]:
     """The columns whose levels are still to be found: those of `made_up_schema` say nothing about them."""
-    return frozenset(column.name for column in schema.modelled if column.is_levelled and not column.levels)
+    return frozenset(column.name for column in schema.modelled if column.is_levelled and column.levels is None)
 
 
 def _complete(column: Column) -> Column:
     changes: dict[str, Any] = {} if column.nullable is not None else {"nullable": True}
     if column.is_levelled:
-        return column.replace(**changes) if column.levels else column.replace(**changes, levels=("a", "b", "c"))
+        return column.replace(**changes, levels=_levels(column) if column.levels is None else column.levels)
     return column.replace(**changes, **_range(column))
+
+
+def _levels(column: Column) -> tuple[str, ...]:
+    return tuple(level for level in "abcd" if level != column.other)[:3]
 
 
 def _range(column: Column) -> dict[str, Any]:

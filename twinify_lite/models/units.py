@@ -24,6 +24,8 @@ Arrays = Mapping[str, np.ndarray]
 # How far inside an open interval its ends are put, and the least share of `max` that a positive number has.
 _INSIDE, _LEAST = 1e-3, 1e-7
 _LARGEST = 2**31 - 1
+# In lengths of a range: what lies farther out is no value that chance has moved a little.
+_FAR = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,20 +89,18 @@ def encode(column: Column, unit: Unit, arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def decode(column: Column, unit: Unit, sites: Arrays) -> dict[str, np.ndarray]:
-    """The inverse: arrays that `twinify_lite.decode` takes, clamped to what the schema allows."""
+    """The inverse: arrays that `twinify_lite.decode` takes, within what the schema allows."""
     return (_decode_code if unit.name == "code" else _decode_ranged)(column, unit, sites)
 
 
 def beyond(column: Column, unit: Unit, sites: Arrays) -> np.ndarray:
-    """Which rows have a value, no special one, that rounds to none between `min` and `max`. Codes are never beyond."""
+    """Which rows have a value, no special one, that lies far out of the range. Codes never do."""
     value = np.asarray(sites[column.name])
     if not column.is_ranged or unit.name == "interval":
         return np.zeros(len(value), bool)
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = _steps(column, unit, value.astype(np.float64))
-        line = axis(column)
-        margin = 0.0 if line.unit is None else 0.5
-        inside = (steps >= line.low - margin) & (steps <= line.high + margin)
+    low, high = _ends(column, unit)
+    margin = _FAR * (high - low)
+    inside = (value >= low - margin) & (value <= high + margin)
     return ~inside if unit.states == 1 else ~inside & (np.asarray(sites[state_site(column.name)]) == 0)
 
 
@@ -256,13 +256,26 @@ def _place(column: Column, value: np.ndarray) -> np.ndarray:
     return line.place(line.clamp(value))
 
 
-def _steps(column: Column, unit: Unit, value: np.ndarray) -> np.ndarray:
-    """Where values in this unit lie on the column's axis, in steps, also between and beyond those that it has."""
+def _ends(column: Column, unit: Unit) -> tuple[float, float]:
+    """Between which values of this unit there is one of the column to round to."""
     line = axis(column)
+    half = 0.0 if line.unit is None else 0.5
     if unit.name == "place":
-        return line.stretch(value)
+        reach = 1.0 if line.log or line.low == line.high else 1 + 2 * half / (line.high - line.low)
+        return -reach, reach
     base, span = (0.0, 1.0) if unit.name == "count" else _span(column)
-    return (base + value * span) * (line.unit or 1.0)
+    low, high = ((end / (line.unit or 1.0) - base) / span for end in (line.low - half, line.high + half))
+    return low, high
+
+
+def _folded(column: Column, unit: Unit, value: np.ndarray) -> np.ndarray:
+    """Values that lie beyond an end as far inside of it: clamped, they would pile up there, where few may be."""
+    if unit.name == "interval":
+        return value
+    low, high = _ends(column, unit)
+    along = np.mod((value.astype(np.float64) - low) / (high - low), 2.0)
+    inside = (value >= low) & (value <= high)
+    return np.where(inside, value, low + (high - low) * np.minimum(along, 2.0 - along))
 
 
 def _share_of(column: Column, unit: Unit, place: np.ndarray) -> np.ndarray:
@@ -310,7 +323,8 @@ def _encode_ranged(column: Column, unit: Unit, arrays: Arrays) -> dict[str, np.n
 
 def _decode_ranged(column: Column, unit: Unit, sites: Arrays) -> dict[str, np.ndarray]:
     value = np.asarray(sites[column.name])
-    place = np.clip(_RANGED[unit.name][1](column, unit, np.where(np.isfinite(value), value, unit.filler)), -1, 1)
+    value = _folded(column, unit, np.where(np.isfinite(value), value, unit.filler))
+    place = np.clip(_RANGED[unit.name][1](column, unit, value), -1, 1)
     if unit.states == 1:
         return {column.name: place}
     return {column.name: place, state_site(column.name): np.asarray(sites[state_site(column.name)]).astype(np.int64)}
