@@ -1,5 +1,7 @@
 """Whatever `twin check` refuses, a fit refuses before anything is spent; and what a trial compiled serves the fit."""
 
+import dataclasses
+
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -12,9 +14,10 @@ import twinify_lite as tw
 from twinify_lite.dpsvi import rows as dpsvi_rows
 from twinify_lite.errors import ModelError
 from twinify_lite.ledger import Ledger
-from twinify_lite.models import check_model, trial
+from twinify_lite.models import check_model, resolve, trial
 from twinify_lite.models.fitting import Declared
 from twinify_lite.models.source import from_function
+from twinify_lite.posterior import Posterior
 from twinify_lite.twin import dry_run
 
 SCHEMA = schema_of(number("age"), number("cost"))
@@ -172,3 +175,14 @@ def test_the_shares_of_missing_cells_are_learnt_also_with_a_guide_of_ones_own():
     assert check_model(model, schema).is_sound
     shares = mean(fit(model, schema, data, noise=0.1), "age:states")
     assert shares[1] == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize(("rows", "noise", "rate", "is_noted"), [(2e6, 5.0, 0.05, False), (200, 100.0, 0.00577, True)])
+def test_the_learning_rate_falls_where_noise_would_lead(rows, noise, rate, is_noted):
+    schema = schema_of(number("age"))
+    for options, wanted in (({}, rate), ({"learning_rate": 0.3}, 0.3)):
+        plan = resolve("independent", schema).plan(schema, rows, {"sampling_rate": 1.0, **options})
+        plan = plan.with_mechanism(dataclasses.replace(plan.mechanism, noise_multiplier=noise))
+        assert plan.settings["learning_rate"] == wanted
+        posterior = Posterior(program=None, draws={}, params={}, datasets=1, settings=plan.settings)
+        assert bool(posterior.notes()) == is_noted

@@ -278,6 +278,11 @@ def test_whatever_fails_after_spending_says_what_was_spent():
     assert stopped.value.spent.startswith("Spent before this: epsilon 0.99")
 
 
+def test_a_row_count_that_is_mostly_noise_is_told_as_such():
+    assert not any("give or take" in note for note in tw.fit(small(1000), epsilon=1, schema=SMALL).notes)
+    assert "rows, give or take 1500: " in tw.fit(small(1000), epsilon=0.1, schema=SMALL).notes[0]
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1, 10])
 def test_few_rows_without_a_schema_give_a_twin_with_all_their_columns(epsilon):
     draw = np.random.default_rng(0)

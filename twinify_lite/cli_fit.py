@@ -41,6 +41,7 @@ _NO_EPSILON = (
     "Say how much privacy may be spent: --epsilon 1 is a common choice, less is more private. There is no default, as "
     "only the owner of the data can decide it."
 )
+_FEWEST = 100  # rows that are worth a look, however few the noisy count tells
 _LONG = 60  # letters, above which an item does not go into three lines
 _SEEDED = "rows and noise come from --seed, so anyone can subtract the noise"
 
@@ -266,7 +267,7 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
     show(f"The twin is {target}.")
     if not quiet:
         own = f" --model {model}" if model and model.endswith(".py") else ""  # a file's code is not run from the twin
-        note(f"Next: twin sample {target} --n {twin.rows}{own}")
+        note(f"Next: twin sample {target} --n {max(twin.rows, _FEWEST)}{own}")
 
 
 def _warn_delta(delta: float, rows: int, known: str) -> None:

@@ -37,6 +37,8 @@ _ROWS = 0.02
 _DISCOVERY, _COMFORT = (0.15, 0.3, 0.5), 10.0
 # Rows that a plan is made for when nobody says how many there are.
 _SUPPOSED = 10_000
+# 19 of 20 times the noise of the row count is within so many of its scales; it is told above this part of the rows.
+_LIKELY, _UNSURE = 3.0, 0.25
 _DEVICES = ("auto", "cpu", "gpu")
 #: The phase in which the noisy row count is told, as steps of which all are done: before anything else is paid for.
 COUNTED = "rows counted"
@@ -64,12 +66,6 @@ class Plans:
         found = self.discovery.pay(ledger)
         return {**found, **self.model.pay(ledger)}
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Of the model, for a dry run."""
-        settings = self.model.settings
-        return settings if isinstance(settings, dict) else settings.to_json()
-
 
 def require_plan(request: Request, ready: Ready, *, is_paid: bool = False) -> None:
     """Refuse options that no plan can be made with, and models with mistakes that made-up rows show.
@@ -91,10 +87,10 @@ def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
         count = DiscreteLaplace(scale=1 / (_ROWS * ledger.epsilon))
         ledger.spend(count, "row count").redeem(DiscreteLaplace)
     plans = Plans.of(request, ready, rows, ledger)
-    plans.pay(ledger)
+    receipts = plans.pay(ledger)
     return {
         "rows (supposed)": rows,
-        **plans.settings,
+        **plans.model.settings_with(receipts),
         **{f"noise of {receipt.what}": _noise(receipt) for receipt in ledger.receipts},
         "epsilon": ledger.spent[0],
         "delta": ledger.spent[1],
@@ -165,8 +161,17 @@ class Run:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What discovery has to say to people."""
-        return tuple(self.checkpoint.facts.get("notes", ()))
+        """What the row count and discovery have to say to people."""
+        return (*self._unsure_rows(), *self.checkpoint.facts.get("notes", ()))
+
+    def _unsure_rows(self) -> Iterator[str]:
+        counts = [receipt.mechanism for receipt in self.ledger.receipts if receipt.what == "row count"]
+        noise = _LIKELY * sum(getattr(mechanism, "scale", 0.0) for mechanism in counts)
+        if noise > _UNSURE * self.rows:
+            yield (
+                f"About {self.rows} rows, give or take {noise:.0f}: plans are made with that. If their number is public, "
+                "declare it (`rows = ...` at the top of the schema), which costs nothing."
+            )
 
     def discover(self, ready: Ready) -> Schema:
         """The complete schema: discovered now, or by the run that was interrupted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,6 +32,8 @@ _DRAWS, _FEWEST, _NUMBERS = 100, 10, 2_000_000
 BATCH = 8192
 # How many batches are drawn at most to take the place of rows that lie far out of a range.
 _ROUNDS = 8
+# Below so many rows of a step over its noise, a model is told mostly by the noise.
+_CLEAR = 30.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,8 +142,13 @@ class Posterior:
         return self.__dict__["_compiled"]
 
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this fit, in sentences: nothing beyond what discovery says."""
-        return ()
+        """What the user should know of this fit, in sentences."""
+        if self.settings.get("clearness", math.inf) >= _CLEAR:
+            return ()
+        return (
+            "So few rows tell this model little at this epsilon: means and shares may be far off. Use the automatic "
+            "model, which needs far fewer, a model of fewer parameters, or a larger epsilon.",
+        )
 
     def describe(self) -> dict[str, Any]:
         """Public facts for people."""

@@ -57,6 +57,10 @@ class Plan:
         """Spend for all releases in the ledger's current stage."""
         return {what: ledger.spend(Gaussian(noise_multiplier=noise), what) for what, noise in self.noise.items()}
 
+    def settings_with(self, _receipts: Mapping[str, Receipt]) -> dict[str, Any]:
+        """For `--dry-run`: what a fit would do, with any noise."""
+        return self.settings.to_json()
+
 
 @dataclass(frozen=True)
 class Auto:

@@ -23,10 +23,9 @@ class Plan:
 
     steps: Steps
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """For `--dry-run`."""
-        return self.steps.settings
+    def settings_with(self, receipts: Mapping[str, Receipt]) -> dict[str, Any]:
+        """For `--dry-run`: what a fit with the noise of these receipts would do."""
+        return self.steps.with_mechanism(receipts[_WHAT].mechanism).settings
 
     def pay(self, ledger: Ledger) -> dict[str, Receipt]:
         """Spend for all steps in the ledger's current stage."""
