@@ -169,8 +169,8 @@ class Run:
         noise = _LIKELY * sum(getattr(mechanism, "scale", 0.0) for mechanism in counts)
         if noise > _UNSURE * self.rows:
             yield (
-                f"About {self.rows} rows, give or take {noise:.0f}: plans are made with that. If their number is public, "
-                "declare it (`rows = ...` at the top of the schema), which costs nothing."
+                f"About {self.rows} rows, give or take {noise:.0f}: plans are made with that. If their number is "
+                "public, declare it (`rows = ...` at the top of the schema), which costs nothing."
             )
 
     def discover(self, ready: Ready) -> Schema:
