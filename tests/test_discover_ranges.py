@@ -72,6 +72,13 @@ def test_a_guess_leaves_declared_ends_where_they_are_and_room_beside_them(column
     assert bounds.bounds(look) == bounds.Bounds(low, high, [])
 
 
+@pytest.mark.parametrize(("column", "sign"), [({"min": 0.0}, -1), ({"max": 0.0}, 1)])
+def test_a_guess_on_the_other_side_of_a_declared_zero_is_turned_over(column, sign):
+    look = look_at_nothing(Column(name="x", kind="number", **column))
+    look.range = tuple(sorted((0.0, sign * 50.0)))
+    assert bounds.bounds(look) == bounds.Bounds(*sorted((0.0, -sign * 50.0)), [])
+
+
 @pytest.mark.parametrize(("end", "day"), [("max", (1960, 1, 1)), ("min", (2035, 1, 1)), ("min", (9998, 12, 1))])
 def test_guessed_times_leave_declared_ends_where_they_are(end, day):
     column = Column(name="x", kind="datetime", **{end: datetime.date(*day)})

@@ -112,7 +112,7 @@ def test_fast_sum_equals_plain_sum(value, clip_norm):
     assert fast.unclipped == jnp.sum((norms <= clip_norm) & mask)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     widths=st.lists(st.integers(1, 6), min_size=1, max_size=3),
     places=st.integers(1, 3),

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import twinify_lite as tw
+from twinify_lite.errors import BudgetExceeded
 from twinify_lite.fitting import COUNTED
 from twinify_lite.ledger import Ledger
 from twinify_lite.schema import Column, Schema
@@ -276,6 +277,13 @@ def test_whatever_fails_after_spending_says_what_was_spent():
     with pytest.raises(KeyboardInterrupt) as stopped:
         tw.fit(small(), epsilon=1, schema=SMALL, progress=stop)
     assert stopped.value.spent.startswith("Spent before this: epsilon 0.99")
+
+    def fail(*_):
+        raise BudgetExceeded("Refused.")
+
+    with pytest.raises(BudgetExceeded) as refused:
+        tw.fit(small(20), epsilon=0.1, insecure_seed=0, progress=fail)
+    assert refused.value.spent.startswith("Spent before this: epsilon 0.002 of 0.1, delta 0")
 
 
 def test_a_row_count_that_is_mostly_noise_is_told_as_such():

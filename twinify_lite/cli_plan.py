@@ -8,7 +8,7 @@ from typing import Any
 SUPPOSED, _NOISE = "rows (supposed)", "noise of "
 _SPENT = ("epsilon", "delta")
 # Settings that have a flag of their own, or follow from the others and the schema.
-_FOLLOWING = ("model", "target", "columns", "choice", "pairs")
+_FOLLOWING = ("model", "target", "columns", "choice", "pairs", "noise_multiplier", "clearness")
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:

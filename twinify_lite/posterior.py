@@ -114,14 +114,15 @@ class Posterior:
         At the ends of a range should stand who was there, not whatever the model puts far beyond: noise makes
         components of a mixture that nobody belongs to, and they wander off.
         """
-        rows = {name: np.array(value) for name, value in self._batch(values, key).items()}
+        first, *again = jax.random.split(key, 1 + _ROUNDS)
+        rows = {name: np.array(value) for name, value in self._batch(values, first).items()}
         lost = np.flatnonzero(self.program.beyond(rows))
         # In random order, so that those who stay lost are not the last ones.
         lost = np.random.default_rng(np.asarray(jax.random.key_data(key))).permutation(lost)
-        for number in range(_ROUNDS):
+        for another in again:
             if not len(lost):
                 break
-            more = self._batch(values, jax.random.fold_in(key, number))
+            more = self._batch(values, another)
             more = {name: np.asarray(value) for name, value in more.items()}
             found = np.flatnonzero(~self.program.beyond(more))[: len(lost)]
             for name, value in rows.items():

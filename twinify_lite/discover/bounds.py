@@ -73,7 +73,7 @@ def _guessed(column: Column, found: tuple[float, float], low: float | None, high
         bottom = bottom if high is None else max(first, min(bottom, high - _ROOM * decade))
         return bottom, top if low is None else min(last, max(top, low + _ROOM * decade))
     if low is not None and low >= top:
-        top = 10.0**_ROOM * low
+        top = 10.0**_ROOM * low or -found[0]
     if high is not None and high <= bottom:
         bottom = 10.0**_ROOM * high or -found[1]
     return (max(bottom, top / 10.0**_LOG) if column.scale == "log" else bottom), top
