@@ -11,11 +11,12 @@ from model_cases import fit, integer, mean, number, schema_of
 from numpyro.distributions import constraints
 
 import twinify_lite as tw
+from twinify_lite.cli_plan import plan_lines
 from twinify_lite.dpsvi import rows as dpsvi_rows
 from twinify_lite.errors import ModelError
 from twinify_lite.ledger import Ledger
 from twinify_lite.models import check_model, resolve, trial
-from twinify_lite.models.fitting import Declared
+from twinify_lite.models.fitting import OPTIONS, Declared
 from twinify_lite.models.source import from_function
 from twinify_lite.posterior import Posterior
 from twinify_lite.twin import dry_run
@@ -186,3 +187,12 @@ def test_the_learning_rate_falls_where_noise_would_lead(rows, noise, rate, is_no
         assert plan.settings["learning_rate"] == wanted
         posterior = Posterior(program=None, draws={}, params={}, datasets=1, settings=plan.settings)
         assert bool(posterior.notes()) == is_noted
+
+
+def test_a_dry_run_offers_to_set_only_what_can_be_set():
+    plan = dry_run(table(), epsilon=1, schema=SCHEMA, model=sound)
+    lines = plan_lines(plan)
+    first, last = (i for i, line in enumerate(lines) if line.startswith(("Set by rules", "Following from")))
+    offered = {line.split()[0] for line in lines[first + 1 : last]}
+    assert "learning_rate" in offered
+    assert offered <= {*OPTIONS, *resolve(sound, SCHEMA).source.options}
