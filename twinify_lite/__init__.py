@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "ApproximateDP": "twinify_lite.accountant",
     "ArtifactError": "twinify_lite.errors",
+    "Book": "twinify_lite.book",
     "BudgetExceeded": "twinify_lite.errors",
     "Column": "twinify_lite.schema",
     "DPSVI": "twinify_lite.dpsvi",
@@ -26,10 +27,14 @@ _EXPORTS = {
     "ModelError": "twinify_lite.errors",
     "NotPrivate": "twinify_lite.accountant",
     "PoissonGaussian": "twinify_lite.accountant",
+    "Policy": "twinify_lite.policy",
+    "PolicyRefused": "twinify_lite.errors",
     "PrivateTable": "twinify_lite.table",
     "Relation": "twinify_lite.accountant",
+    "Risk": "twinify_lite.risk",
     "Schema": "twinify_lite.schema",
     "SchemaError": "twinify_lite.errors",
+    "Score": "twinify_lite.score",
     "TableError": "twinify_lite.errors",
     "Twin": "twinify_lite.twin",
     "TwinError": "twinify_lite.errors",
@@ -42,6 +47,8 @@ _EXPORTS = {
     "load": "twinify_lite.twin",
     "log_softmax_lookup": "twinify_lite.dpsvi",
     "read_table": "twinify_lite.table",
+    "score": "twinify_lite.score",
+    "risk": "twinify_lite.risk",
     "subsample_batchify_data": "twinify_lite.dpsvi",
     "write_table": "twinify_lite.table",
 }
@@ -56,6 +63,7 @@ if TYPE_CHECKING:
     from twinify_lite.accountant import NotPrivate as NotPrivate
     from twinify_lite.accountant import PoissonGaussian as PoissonGaussian
     from twinify_lite.accountant import Relation as Relation
+    from twinify_lite.book import Book as Book
     from twinify_lite.discover import discover as discover
     from twinify_lite.dpsvi import DPSVI as DPSVI
     from twinify_lite.dpsvi import approximate_sigma as approximate_sigma
@@ -66,12 +74,18 @@ if TYPE_CHECKING:
     from twinify_lite.errors import ArtifactError as ArtifactError
     from twinify_lite.errors import BudgetExceeded as BudgetExceeded
     from twinify_lite.errors import ModelError as ModelError
+    from twinify_lite.errors import PolicyRefused as PolicyRefused
     from twinify_lite.errors import SchemaError as SchemaError
     from twinify_lite.errors import TableError as TableError
     from twinify_lite.errors import TwinError as TwinError
     from twinify_lite.ledger import Ledger as Ledger
+    from twinify_lite.risk import Risk as Risk
+    from twinify_lite.risk import risk as risk
+    from twinify_lite.policy import Policy as Policy
     from twinify_lite.schema import Column as Column
     from twinify_lite.schema import Schema as Schema
+    from twinify_lite.score import Score as Score
+    from twinify_lite.score import score as score
     from twinify_lite.table import PrivateTable as PrivateTable
     from twinify_lite.table import read_table as read_table
     from twinify_lite.table import write_table as write_table
