@@ -21,6 +21,20 @@ class BudgetExceeded(TwinError):
     exit_code = 3
 
 
+class BookError(TwinError, ValueError):
+    """A ledger file that is not there, cannot be trusted or is held by others: it stays as it is."""
+
+
+class PolicyError(TwinError, ValueError):
+    """A policy that cannot be read, or says what no policy can say."""
+
+
+class PolicyRefused(TwinError):
+    """The policy forbids it: nothing was run."""
+
+    exit_code = 3
+
+
 class ReceiptError(TwinError):
     """A mechanism was asked to run without a receipt, with a used one, or with one for something else."""
 

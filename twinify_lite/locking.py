@@ -1,17 +1,25 @@
-"""One fit at a time on one checkpoint: a lock beside it, which the system frees however its holder ends."""
+"""One at a time on one file: a lock beside it, which the system frees however its holder ends.
+
+A checkpoint is `held` by its fit, and others are sent away; a ledger file is for all of them, and each waits its
+`turn`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 
-from twinify_lite.errors import ReceiptError, TableError
+from twinify_lite.errors import BookError, ReceiptError, TableError, TwinError
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
+
+# Seconds between two looks at a lock that somebody holds.
+_PAUSE = 0.01
 
 
 @contextlib.contextmanager
@@ -24,12 +32,37 @@ def held(path: str | os.PathLike[str] | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    name = _require_place(path)
+    name = _require_place(path, "checkpoint")
+    busy = ReceiptError(
+        f"Another fit is at work on {name}. Wait for it or end it: a checkpoint is for one fit, and two results of it "
+        "would be spent for twice."
+    )
+    with _alone(name, busy):
+        yield
+
+
+@contextlib.contextmanager
+def turn(path: str | os.PathLike[str], *, patience: float) -> Iterator[None]:
+    """Wait for the ledger file `path`, and keep others from it until the block ends.
+
+    Formal guarantee: while one is inside, whoever else asks for the same file on this machine waits, for `patience`
+    seconds at most, and then gets a `BookError`. Where Python has no `fcntl` (Windows), and on file systems that have
+    no locks, nobody is kept out, and two fits at once could spend what is there for one.
+    """
+    name = _require_place(path, "ledger")
+    busy = BookError(f"Others were at work on {name} for {patience:g} seconds. Nothing was spent: try again later.")
+    with _alone(name, busy, patience=patience):
+        yield
+
+
+@contextlib.contextmanager
+def _alone(name: str, busy: TwinError, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of the file `name`, or raise `busy` if that is not to be had in time."""
     if fcntl is None:
         yield
         return
     lock = beside(name)
-    number = _locked(lock, name)
+    number = _locked(lock, name, busy, time.monotonic() + patience)
     try:
         yield
     finally:
@@ -44,10 +77,10 @@ def beside(name: str) -> str:
     return os.path.join(folder, f".{last}.twin-lock")
 
 
-def _require_place(path: str | os.PathLike[str]) -> str:
+def _require_place(path: str | os.PathLike[str], what: str) -> str:
     """The name of a file that could be written, or why it could not, before anything is spent."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path) or "\0" in os.fspath(path):
-        raise TableError('The checkpoint is the path of a file, such as checkpoint="data.checkpoint".')
+        raise TableError(f'The {what} is the path of a file, such as {what}="data.{what}".')
     name = os.fspath(path)
     folder = os.path.dirname(os.path.realpath(name))
     if os.path.isdir(name):
@@ -57,7 +90,7 @@ def _require_place(path: str | os.PathLike[str]) -> str:
     return name
 
 
-def _locked(lock: str, name: str) -> int:
+def _locked(lock: str, name: str, busy: TwinError, deadline: float) -> int:
     """The number of the open lock, which nobody else holds."""
     while True:
         number = _opened(lock, name)
@@ -65,10 +98,10 @@ def _locked(lock: str, name: str) -> int:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(number)
-            raise ReceiptError(
-                f"Another fit is at work on {name}. Wait for it or end it: a checkpoint is for one fit, and two "
-                "results of it would be spent for twice."
-            ) from None
+            if time.monotonic() >= deadline:
+                raise busy from None
+            time.sleep(_PAUSE)
+            continue
         except OSError:
             return number  # a file system without locks
         # Its last holder may have taken the file away between the two calls; then this is a lock of nothing.
