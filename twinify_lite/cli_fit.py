@@ -27,6 +27,7 @@ from twinify_lite.cli_base import (
     show_json,
     warn_not_private,
 )
+from twinify_lite.cli_ledger import ledger_option, note_charged, policy_option
 from twinify_lite.cli_plan import SUPPOSED, plan_lines
 from twinify_lite.cli_progress import Progress
 from twinify_lite.errors import TwinError
@@ -73,6 +74,8 @@ def _epsilon(ctx: click.Context, _param: click.Parameter, value: float | None) -
 @click.option("--target", metavar="COLUMN", help="The column that matters most: it gets more of the budget.")
 @click.option("--accept", metavar="COLUMN", multiple=True, help="Take as public what the schema read from this column.")
 @settings_option
+@ledger_option
+@policy_option
 @click.option("--resume", is_flag=True, help="Continue an interrupted fit from its checkpoint, without spending again.")
 @force_option
 @click.option("--seed", type=int, help="For tests and papers: the same twin every time, which is NOT PRIVATE.")
@@ -96,8 +99,8 @@ def fit(
     DATA is a CSV, Parquet or Feather file, or - for stdin. One row is one person. The twin is a file that `twin
     sample` makes synthetic rows from; it may be shared.
     """
-    target = output or _default_output(data)
-    checkpoint = f"{target}.checkpoint"
+    target = output or default_output(data)
+    checkpoint, is_new = f"{target}.checkpoint", not os.path.lexists(options["ledger"] or "")
     require_table(data, options["format"])
     declared = _declared(seed=seed, **options)
     if not dry_run:
@@ -114,9 +117,12 @@ def fit(
     with contextlib.suppress(FileNotFoundError):
         os.unlink(checkpoint)
     _report(twin, target, model=options["model"], as_json=as_json, quiet=quiet)
+    if options["ledger"] is not None and not quiet:
+        note_charged(options["ledger"], is_new=is_new)
 
 
-def _default_output(data: str) -> str:
+def default_output(data: str) -> str:
+    """The name of the twin of this table, in the folder of the caller."""
     if data == "-":
         raise Failure("A table from stdin has no name. Name the twin: -o FILE.twin.", 2, kind="UsageError")
     name = os.path.basename(data).removesuffix(".gz")
@@ -127,10 +133,13 @@ def _declared(
     *, seed: int | None, settings: tuple[tuple[str, Any], ...], schema: str | None, **options: Any
 ) -> Schema | None:
     """The schema, once nothing is wrong with it, with the budget or with the model: before the table is read."""
+    from twinify_lite.book import as_book
+    from twinify_lite.policy import as_policy
     from twinify_lite.request import Request, declared_in
 
     said = {key: options[key] for key in ("epsilon", "delta", "model", "relation", "target")}
-    request = Request(**said, options=dict(settings), seed=seed)
+    shared = {"book": as_book(options["ledger"]), "policy": as_policy(options["policy"])}
+    request = Request(**said, **shared, options=dict(settings), seed=seed)
     declared = declared_in(schema)
     request.family(declared)
     return declared
@@ -162,7 +171,7 @@ def _arguments(
     from twinify_lite.table import read_table
 
     look = {key: options.pop(key) for key in ("format", "separator", "decimal", "encoding")}
-    table = read_table(data, **_look(look, declared))
+    table = read_table(data, **look_of(look, declared))
     _refuse_decimal_commas(table, declared)
     return {
         "data": table,
@@ -173,7 +182,7 @@ def _arguments(
     }
 
 
-def _look(look: dict[str, Any], declared: Schema | None) -> dict[str, Any]:
+def look_of(look: dict[str, Any], declared: Schema | None) -> dict[str, Any]:
     """How to read the table: as the flags say, else as the schema says."""
     style = None if declared is None else declared.style
     if style is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,11 @@ from twinify_lite.cli_base import (
     show_json,
     warn_not_private,
 )
+from twinify_lite.cli_ledger import policy_option
+
+if TYPE_CHECKING:
+    from twinify_lite.policy import Policy
+    from twinify_lite.twin import Twin
 
 
 class Where(click.ParamType):
@@ -58,6 +63,7 @@ class Where(click.ParamType):
 )
 @click.option("--model", metavar="FILE", help="The file of a twin's own model; it must be the one that was fitted.")
 @click.option("--trust-model", is_flag=True, help="Run the model code inside the twin. Only for a twin that you trust.")
+@policy_option
 @force_option
 @json_option
 @quiet_option
@@ -71,6 +77,7 @@ def sample(
     where: tuple[tuple[str, str], ...],
     model: str | None,
     trust_model: bool,
+    policy: str | None,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -85,11 +92,15 @@ def sample(
         raise click.UsageError("The rows go to stdout, and so would the JSON. Give the table a name with -o.")
     source = twin or newest_twin(quiet=quiet)
 
+    from twinify_lite.policy import as_policy
     from twinify_lite.table import write_table
     from twinify_lite.table.formats import target_format
     from twinify_lite.twin import load
 
+    allowed = as_policy(policy)
     loaded = load(source, model=model, trust_model=trust_model)
+    if allowed is not None:
+        _require_allowed(loaded, allowed)
     _require_targets(targets, force=force)
     if not loaded.is_private:
         warn_not_private(loaded.statement.get("why_not"))
@@ -108,6 +119,18 @@ def sample(
     elif targets != ["-"] and not quiet:
         each = " each" if len(targets) > 1 else ""
         note(f"{number} synthetic rows{each} from {source}: {', '.join(targets)}")
+
+
+def _require_allowed(twin: Twin, policy: Policy) -> None:
+    """Refuse a twin whose statement is not true, or that the policy forbids; also for columns that its code makes."""
+    from twinify_lite.policy import given_columns
+    from twinify_lite.verification import verify
+
+    if twin.is_private:
+        verify(twin.statement)
+    policy.check_statement(twin.statement)
+    policy.check_columns(given_columns(twin.schema))
+    policy.check_columns(next(iter(twin.batches(1))).column_names)
 
 
 def _together(where: tuple[tuple[str, str], ...]) -> dict[str, str | list[str]]:

@@ -81,13 +81,11 @@ def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
     """What a fit would plan and spend if there were as many rows as the options suppose. It looks at none of them."""
     options = request.settings
     rows = _supposed(options.pop("rows", None), ready.schema)
-    request, ledger = dataclasses.replace(request, options=options), request.ledger()
+    request = dataclasses.replace(request, options=options)
     require_plan(request, ready)
-    if ready.schema.rows is None and request.relation == "add-remove":
-        count = DiscreteLaplace(scale=1 / (_ROWS * ledger.epsilon))
-        ledger.spend(count, "row count").redeem(DiscreteLaplace)
-    plans = Plans.of(request, ready, rows, ledger)
-    receipts = plans.pay(ledger)
+    ledger, plans, receipts = _suppose(request, ready, rows)
+    if request.book is not None and request.book.exists:
+        request.book.require_room(ledger.receipts, relation=request.relation)
     return {
         "rows (supposed)": rows,
         **plans.model.settings_with(receipts),
@@ -95,6 +93,29 @@ def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
         "epsilon": ledger.spent[0],
         "delta": ledger.spent[1],
     }
+
+
+def require_room(request: Request, ready: Ready) -> None:
+    """Refuse a fit that the ledger file has no room for, as far as that can be told without counting the rows.
+
+    A file that is not there yet is begun, with what this fit takes as its limit.
+    """
+    if request.book is None:
+        return
+    ledger, _, _ = _suppose(request, ready, _supposed(None, ready.schema))
+    if not request.book.exists:
+        request.book.begin(ledger.receipts, epsilon=request.epsilon, delta=request.delta, relation=request.relation)
+    request.book.require_room(ledger.receipts, relation=request.relation)
+
+
+def _suppose(request: Request, ready: Ready, rows: int) -> tuple[Ledger, Plans, dict[str, Receipt]]:
+    """What would be paid for if there were so many rows, on a ledger that nothing is run with."""
+    ledger = request.ledger()
+    if ready.schema.rows is None and request.relation == "add-remove":
+        count = DiscreteLaplace(scale=1 / (_ROWS * ledger.epsilon))
+        ledger.spend(count, "row count").redeem(DiscreteLaplace)
+    plans = Plans.of(request, ready, rows, ledger)
+    return ledger, plans, plans.pay(ledger)
 
 
 def _supposed(rows: Any, schema: Schema) -> int:
@@ -122,7 +143,7 @@ class Run:
     @classmethod
     def start(cls, request: Request, ready: Ready, checkpoint: Checkpoint, progress: Progress) -> Run:
         """Count the rows, tell how many, plan with that, and pay."""
-        ledger = request.ledger()
+        ledger = request.ledger(request.book)
         ready.note_public(ledger)
         with telling_what_was_spent(ledger):
             rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
@@ -130,7 +151,7 @@ class Run:
             plans = Plans.of(request, ready, rows, ledger)
             receipts = plans.pay(ledger)
             facts = {"version": __version__, "request": request.facts(ready), "rows": rows, "left": plans.left}
-            checkpoint.begin(facts=facts, statement=ledger.statement().to_json())
+            checkpoint.begin(facts={**facts, "run": ledger.run}, statement=ledger.statement().to_json())
         return cls(ready.family, plans.model, ledger, receipts, rows, checkpoint)
 
     @classmethod
@@ -155,7 +176,8 @@ class Run:
         plan = ready.family.plan(ready.schema, rows, left, request.settings)
         used, steps = ready.family.done(plan, checkpoint.load() or {})
         found = () if checkpoint.schema is None else RELEASES
-        ledger = Ledger.resumed(statement, used={"row count", *found, *used}, steps=steps, insecure_seed=request.seed)
+        again = {"run": checkpoint.facts.get("run"), "book": request.book, "insecure_seed": request.seed}
+        ledger = Ledger.resumed(statement, used={"row count", *found, *used}, steps=steps, **again)
         ready.note_public(ledger)
         return cls(ready.family, plan, ledger, {r.what: r for r in ledger.receipts}, rows, checkpoint)
 

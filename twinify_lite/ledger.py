@@ -13,16 +13,25 @@ the order by itself: redeeming a receipt, which is what running its mechanism do
 from __future__ import annotations
 
 import math
+import secrets
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from twinify_lite import accountant
 from twinify_lite.accountant import Mechanism, NotPrivate, Relation
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, ReceiptError
 from twinify_lite.receipt import Receipt, Secrets
 from twinify_lite.statement import Statement, json_number
+
+if TYPE_CHECKING:
+    from twinify_lite.book import Book
+
+_SEED_AND_BOOK = (
+    "Noise from a seed can be subtracted by anyone, so such a fit costs more than any ledger file holds. Leave out the "
+    "seed, or the ledger file if this is a test."
+)
 
 
 @dataclass(eq=False)
@@ -31,6 +40,7 @@ class _Stage:
 
     delta: float | None
     sealed: bool = False
+    charged: bool = False
     receipts: list[Receipt] = field(default_factory=list)
 
     @property
@@ -42,7 +52,8 @@ class Ledger:
     """A budget of (epsilon, delta) for one table, under one relation between neighbouring tables.
 
     Formal guarantee: whatever runs on this ledger's receipts, and everything computed from it, is (epsilon, delta)
-    differentially private for one row, provided `insecure_seed` is not given.
+    differentially private for one row, provided `insecure_seed` is not given. With a `book`, every stage is charged to
+    that as well, before any of its mechanisms runs.
 
     >>> from twinify_lite.accountant import DiscreteLaplace
     >>> ledger = Ledger(1.0, 1e-6)
@@ -65,14 +76,20 @@ class Ledger:
         *,
         relation: Relation | Literal["add-remove", "substitute"] = Relation.ADD_REMOVE,
         insecure_seed: int | None = None,
+        book: Book | None = None,
     ):
         if not (isinstance(epsilon, int | float) and epsilon > 0):
             raise PrivacyParameterError("epsilon must be a positive number, e.g. Ledger(1.0, 1e-6).")
         accountant.check_delta(delta)
+        if insecure_seed is not None and book is not None:
+            raise PrivacyParameterError(_SEED_AND_BOOK)
         self.epsilon = float(epsilon)
         self.delta = float(delta)
         self.relation = Relation(relation)
+        #: By which a book knows this ledger again when a fit is resumed. It tells nothing of the table.
+        self.run = secrets.token_hex(16)
         self._insecure_seed = insecure_seed
+        self._book = book
         self._stages: list[_Stage] = []
         self._used: set[int] = set()
         self._steps: dict[int, int] = {}
@@ -93,15 +110,18 @@ class Ledger:
         used: Collection[str],
         steps: Mapping[str, int],
         insecure_seed: int | None = None,
+        run: str | None = None,
+        book: Book | None = None,
     ) -> Ledger:
         """The ledger of a run that was interrupted, from its statement: nothing more can be spent in its stages.
 
         Formal guarantee: the receipts named in `used` have run, and of those in `steps` so many steps, so they cannot
         run again; every other one runs once, with new keys. Whatever the interrupted run drew beyond that was never
-        shown. What the receipts add up to is computed anew, and may not exceed the statement's epsilon and delta.
+        shown. What the receipts add up to is computed anew, and may not exceed the statement's epsilon and delta. A
+        `book` is charged for every stage that it does not hold yet under the name `run`.
         """
         try:
-            ledger = cls(float(statement["epsilon"]), statement["delta"], relation=statement["relation"])
+            ledger = cls(float(statement["epsilon"]), statement["delta"], relation=statement["relation"], book=book)
             ledger._insecure_seed = insecure_seed
             ledger._treated_as_public = [str(what) for what in statement["treated_as_public"]]
             for entry in statement["stages"]:
@@ -118,6 +138,9 @@ class Ledger:
                 ledger._used.add(id(receipt))
             if receipt.what in steps:
                 ledger._steps[id(receipt)] = _steps_run(receipt, steps[receipt.what])
+        ledger.run = run or ledger.run
+        for number in range(len(ledger._stages)):
+            ledger._charge(number)
         return ledger
 
     def _restore(self, entry: Mapping[str, Any]) -> None:
@@ -314,12 +337,20 @@ class Ledger:
                 )
             if id(receipt) in self._used:
                 raise ReceiptError(f"The receipt '{receipt.what}' has been used. Spend again to run it again.")
+            if not self._stages[receipt.stage].charged:
+                self._charge(receipt.stage)
             self._used.add(id(receipt))
             self._stages[receipt.stage].sealed = True
             if self._insecure_seed is None:
                 return Secrets(rows=rng.fresh_key(), noise=rng.fresh_key())
             number = next(i for i, other in enumerate(self.receipts) if other is receipt)
             return Secrets(*rng.insecure_keys(self._insecure_seed, number, 2))
+
+    def _charge(self, number: int) -> None:
+        """Have the book hold all of a stage, for good, before anything of it is run; or refuse all of it."""
+        if self._book is not None:
+            self._book.charge(self.run, number, self._stages[number].receipts)
+        self._stages[number].charged = True
 
     def _require_issued(self, receipt: Receipt) -> None:
         if not any(receipt is other for other in self.receipts):
@@ -349,7 +380,12 @@ class Ledger:
         stage = self._stages[receipt.stage]
         epsilon, delta = self._cost(stage, stage.mechanisms)
         drawn = sum(hasattr(mechanism, "noise_multiplier") for mechanism in stage.mechanisms)
-        return accountant.SAMPLING_SHARE * delta / (1 + math.exp(min(epsilon, 700.0))) / max(1, drawn)
+        allowed = accountant.SAMPLING_SHARE * delta / (1 + math.exp(min(epsilon, 700.0)))
+        if self._book is not None:
+            from twinify_lite.book_file import SAMPLED
+
+            allowed = min(allowed, SAMPLED)
+        return allowed / max(1, drawn)
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent

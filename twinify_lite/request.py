@@ -17,6 +17,7 @@ from twinify_lite.accountant import Relation, check_delta
 from twinify_lite.discover import begin, taken_from
 from twinify_lite.errors import ModelError, PrivacyParameterError, SchemaError
 from twinify_lite.ledger import Ledger
+from twinify_lite.policy import given_columns
 from twinify_lite.schema import Schema
 from twinify_lite.schema.draft import fill
 from twinify_lite.table import PrivateTable, read_table
@@ -24,6 +25,9 @@ from twinify_lite.table import PrivateTable, read_table
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from twinify_lite.book import Book
+    from twinify_lite.policy import Policy
 
     Data = PrivateTable | pd.DataFrame | pa.Table | str | os.PathLike[str]
 
@@ -39,6 +43,8 @@ class Request:
     target: str | None
     options: Mapping[str, Any] | None
     seed: int | None = None
+    book: Book | None = None
+    policy: Policy | None = None
 
     def __post_init__(self) -> None:
         if not (_is_a(numbers.Real, self.epsilon) and 0 < self.epsilon < math.inf):
@@ -52,24 +58,39 @@ class Request:
             raise ModelError('The options are a dict of settings by their names, such as {"steps": 2000}.')
         if self.seed is not None and not (_is_a(numbers.Integral, self.seed) and 0 <= self.seed < 2**64):
             raise PrivacyParameterError("A seed is a whole number from 0 to 2^64 - 1, or None for a private twin.")
+        if self.policy is not None:
+            self.policy.check_request(epsilon=self.epsilon, delta=self.delta, relation=self.relation, seed=self.seed)
+        self._require_open_book()
+
+    def _require_open_book(self) -> None:
+        """Refuse a ledger file that cannot hold such a fit, whatever its plan will be, before the table is read."""
+        if self.book is None:
+            return
+        self.ledger(self.book)
+        if self.book.exists:
+            found = self.book.read()
+            self.book.require_relation(found, self.relation)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The options, as many as were given."""
         return dict(self.options or {})
 
-    def ledger(self) -> Ledger:
-        """The whole budget, of which nothing is spent."""
-        return Ledger(float(self.epsilon), float(self.delta), relation=self.relation, insecure_seed=self.seed)
+    def ledger(self, book: Book | None = None) -> Ledger:
+        """The whole budget, of which nothing is spent; what will be is charged to `book`."""
+        budget = float(self.epsilon), float(self.delta)
+        return Ledger(*budget, relation=self.relation, insecure_seed=self.seed, book=book)
 
     def prepare(self, data: Data, schema: Any, accept: str | Iterable[str]) -> Ready:
         """The model family, the table as the model wants it, and its schema with a kind for every column."""
         declared = declared_in(schema, accept)
         family = self.family(declared)
-        raw = _read(data, declared)
+        raw = read_as_declared(data, declared)
         table = family.prepare(raw)
         begun = begin(table, declared)
         require_columns(begun)
+        if self.policy is not None:  # what a model's `preprocess` sees may come out in whatever it makes of it
+            self.policy.check_columns(dict.fromkeys([*given_columns(begun), *(() if table is raw else raw.columns)]))
         if self.target is not None and self.target not in {column.name for column in begun.modelled}:
             raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
         taken = [] if table is raw else taken_from(raw, fill(None, raw))
@@ -102,6 +123,7 @@ class Request:
             "options": {name: str(value) for name, value in self.settings.items()},
             "schema": hashlib.sha256(ready.schema.to_toml().encode()).hexdigest(),
             "seed": None if self.seed is None else int(self.seed),
+            "ledger": self.book is not None,
         }
 
 
@@ -147,7 +169,7 @@ def declared_in(schema: Schema | str | os.PathLike[str] | None, accept: str | It
     return declared.accept(accept) if accept else declared
 
 
-def _read(data: Data, declared: Schema | None) -> PrivateTable:
+def read_as_declared(data: Data, declared: Schema | None) -> PrivateTable:
     """The table; a file that the schema knows the look of is read by that."""
     is_file = isinstance(data, str | os.PathLike)
     if not is_file or declared is None or declared.style is None:

@@ -16,10 +16,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from twinify_lite.book import Book, as_book
 from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.errors import ArtifactError, PrivacyParameterError, SchemaError, TwinError
-from twinify_lite.fitting import Progress, Run, rehearse, reporting, require_plan, running_on, telling_what_was_spent
+from twinify_lite.fitting import (
+    Progress,
+    Run,
+    rehearse,
+    reporting,
+    require_plan,
+    require_room,
+    running_on,
+    telling_what_was_spent,
+)
 from twinify_lite.locking import held
+from twinify_lite.policy import Policy, as_policy
 from twinify_lite.request import Request
 from twinify_lite.schema import Schema
 from twinify_lite.table.frames import as_frame
@@ -49,6 +60,8 @@ def fit(
     accept: str | Iterable[str] = (),
     options: Mapping[str, Any] | None = None,
     insecure_seed: int | None = None,
+    ledger: Book | str | os.PathLike[str] | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -59,6 +72,8 @@ def fit(
     of the schema say, or "auto". `schema` declares what is public; the rest is found from the budget. `target` names a
     column that others will want to predict. `options` override the plan. `checkpoint` names a file to continue
     from with `resume=True`, should the fit be interrupted; it is locked meanwhile, so that only one continues it.
+    `ledger` names a file that keeps one budget over all fits of this table, and `policy` one of what is allowed: both
+    refuse before anything is run.
 
     Formal guarantee: the twin and all that is made from it is (epsilon, delta)-differentially private for one row under
     `relation`, unless `insecure_seed` is given; its `statement` says what that covers.
@@ -71,6 +86,8 @@ def fit(
         target=target,
         options=options,
         seed=insecure_seed,
+        book=as_book(ledger),
+        policy=as_policy(policy),
     )
     report = reporting(progress)
     with running_on(device), held(checkpoint):
@@ -79,6 +96,7 @@ def fit(
         if resume:
             run = Run.resume(request, ready, checkpoint)
         else:
+            require_room(request, ready)
             run = Run.start(request, ready, Checkpoint(checkpoint), report)
         with telling_what_was_spent(run.ledger):
             complete = run.discover(ready)
@@ -101,6 +119,8 @@ def dry_run(
     accept: str | Iterable[str] = (),
     options: Mapping[str, Any] | None = None,
     insecure_seed: int | None = None,
+    ledger: Book | str | os.PathLike[str] | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """The plan of a fit: every setting and the noise of every release. Spends nothing, so the row count is supposed.
 
@@ -114,6 +134,8 @@ def dry_run(
         target=target,
         options=options,
         seed=insecure_seed,
+        book=as_book(ledger),
+        policy=as_policy(policy),
     )
     with running_on(device):
         return rehearse(request, request.prepare(data, schema, accept))
