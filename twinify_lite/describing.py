@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Column
@@ -12,6 +14,27 @@ if TYPE_CHECKING:
 
 #: A file says of itself what it guarantees, and who can write it can write that.
 STATED = "the twin states this of itself; `twin verify` recomputes it from the receipts"
+
+
+class Stated(NamedTuple):
+    """What the file of a twin says of itself, verified; its model is not needed for that."""
+
+    statement: Mapping[str, Any]
+    notes: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def stated_in(path: str | os.PathLike[str]) -> Stated:
+    """Read a file's statement; one that does not hold raises `ArtifactError`."""
+    from twinify_lite import artifact
+    from twinify_lite.schema import Schema
+    from twinify_lite.verification import verify
+
+    members = artifact.read_twin(path)
+    statement, facts = (artifact.json_from_bytes(members[name], name) for name in ("statement.json", "twin.json"))
+    verify(statement)
+    schema = Schema.from_toml(members["schema.toml"].decode())
+    return Stated(statement, tuple(map(str, facts.get("notes", ()))), tuple(schema))
 
 
 def require_readable(statement: Any) -> None:

@@ -1,0 +1,165 @@
+"""`twin score`: how faithful synthetic rows are, read from the real ones, or under a budget of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from twinify_lite.cli_base import (
+    force_option,
+    json_option,
+    look_options,
+    note,
+    quiet_option,
+    require_free,
+    require_table,
+    shortened,
+    show,
+    show_json,
+    write,
+)
+from twinify_lite.cli_fit import default_output, look_of
+from twinify_lite.cli_progress import Progress
+
+if TYPE_CHECKING:
+    from twinify_lite.schema import Schema
+    from twinify_lite.score.private import PrivateScore
+    from twinify_lite.score.result import Score
+
+_NOT_BOTH = "A private score has no {}: leave it out, or leave out --private, and keep the score in the house."
+
+
+@click.command()
+@click.argument("real")
+@click.argument("synthetic")
+@click.option("--holdout", metavar="FILE", help="Real rows that nothing was fitted to.  [default: half of REAL]")
+@click.option(
+    "--target", metavar="COLUMN", help="Learn to predict it from synthetic rows, and test that on real ones."
+)
+@click.option("--schema", metavar="FILE", help="Of which kind the columns are.  [default: guessed from REAL]")
+@click.option("--report", metavar="FILE", help="Write a page for the browser, such as report.html.")
+@click.option("--twin", metavar="FILE", help="For the page: what SYNTHETIC is from.  [default: REAL's name with .twin]")
+@click.option(
+    "--private", "epsilon", type=float, metavar="EPSILON", help="Fewer figures, under this budget; they may leave."
+)
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="Of --private.")
+@click.option("--ledger", metavar="FILE", help="Of --private: the ledger of all releases of this table.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws halves and samples.")
+@force_option
+@json_option
+@quiet_option
+@look_options
+def score(
+    real: str,
+    synthetic: str,
+    holdout: str | None,
+    schema: str | None,
+    report: str | None,
+    twin: str | None,
+    epsilon: float | None,
+    delta: float,
+    ledger: str | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    target: str | None,
+    seed: int,
+    **look: Any,
+) -> None:
+    """Compare the table SYNTHETIC with the table REAL.
+
+    Every figure stands between held-out real rows and independent columns. It is computed from the real rows, is not
+    covered by epsilon, and must not leave the house; with --private it is, and may.
+    """
+    _require_fitting(epsilon, ledger, holdout=holdout, report=report, twin=twin)
+    given = [path for path in (real, synthetic, holdout) if path is not None]
+    _require_tables(given, look["format"])
+    if report is not None:
+        require_free([report], force=force)
+    declared = _declared(schema)
+    with Progress(quiet=quiet) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
+        progress("reading")
+        tables = _tables(given, declared, look)
+        if epsilon is not None:
+            found = _private(tables, epsilon, delta, ledger, target=target, schema=declared)
+        else:
+            found = _open(tables, holdout, target=target, schema=declared, seed=seed, progress=progress)
+    if report is not None:
+        _write_report(found, report, twin, real, quiet=quiet)
+    _show(found, as_json=as_json, quiet=quiet)
+
+
+def _require_fitting(epsilon: float | None, ledger: str | None, **others: str | None) -> None:
+    """Refuse options that belong to the other kind of score."""
+    if epsilon is None and ledger is not None:
+        raise click.UsageError("Only a private score is paid for: pass --private EPSILON with --ledger.")
+    for name, value in others.items() if epsilon is not None else ():
+        if value is not None:
+            raise click.UsageError(_NOT_BOTH.format(f"--{name}"))
+
+
+def _require_tables(paths: list[str], format: str | None) -> None:
+    if paths.count("-") > 1:
+        raise click.UsageError("Only one table can come from stdin.")
+    for path in paths:
+        require_table(path, format)
+
+
+def _declared(schema: str | None) -> Schema | None:
+    from twinify_lite.request import declared_in
+
+    return declared_in(schema)
+
+
+def _tables(paths: list[str], declared: Schema | None, look: dict[str, Any]) -> list[Any]:
+    from twinify_lite.table import read_table
+
+    return [read_table(path, **look_of(look, declared)) for path in paths]
+
+
+def _open(tables: list[Any], holdout: str | None, **options: Any) -> Score:
+    from twinify_lite.score import score as compare
+
+    return compare(*tables[:2], holdout=None if holdout is None else tables[2], **options)
+
+
+def _private(tables: list[Any], epsilon: float, delta: float, ledger: str | None, **options: Any) -> PrivateScore:
+    from twinify_lite.score.private import private_score
+
+    return private_score(*tables, epsilon=epsilon, delta=delta, ledger=ledger, **options)
+
+
+def _write_report(found: Score, report: str, twin: str | None, real: str, *, quiet: bool) -> None:
+    source = twin or _twin_beside(found, real)
+    found.report(report, twin=source)
+    if not quiet:
+        with_it = "" if source is None else f", with the guarantee of {source}"
+        note(f"The page is {report}{with_it}." + (" Add that of a twin with --twin." if source is None else ""))
+
+
+def _twin_beside(found: Score, real: str) -> str | None:
+    """The twin that `twin fit REAL` makes, if it is here and has the columns of the score."""
+    from twinify_lite.describing import stated_in
+
+    path = None if real == "-" else default_output(real)
+    if path is None or not os.path.exists(path):
+        return None
+    return path if {column.name for column in found.columns} <= {*stated_in(path).columns} else None
+
+
+def _show(found: Score | PrivateScore, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        show_json(found.to_json())
+        return
+    first, *rest = str(found).split("\n")
+    # In red where people see it; nothing steers a file.
+    is_red = sys.stdout.isatty() and not first.startswith("(")
+    write(click.style(first, fg="red", bold=True) + "\n") if is_red else show(first)
+    show("\n".join(map(shortened, rest)))
+    if not quiet and hasattr(found, "warning"):
+        note("To show something outside: twin score ... --private EPSILON, or twin report of the twin.")

@@ -1,0 +1,156 @@
+"""How faithful are synthetic rows? `score` compares them with the real ones, and reads these without any noise.
+
+    tables -> the same columns -> who is compared with whom -> figures, each between floor and ceiling -> Score
+
+Nothing here is covered by epsilon, and every output begins with that. `private` scores under a budget of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinify_lite.errors import PrivacyParameterError
+from twinify_lite.score.coding import codings, picture
+from twinify_lite.score.comparing import Comparison
+from twinify_lite.score.marginals import Marginals
+from twinify_lite.score.marginals import measure as measure_marginals
+from twinify_lite.score.reading import HELDOUT, REAL, SYNTHETIC, read_sheets
+from twinify_lite.score.result import WARNING, ColumnScore, Figure, Score
+
+if TYPE_CHECKING:
+    from twinify_lite.request import Data
+    from twinify_lite.schema import Schema
+
+__all__ = ["WARNING", "ColumnScore", "Figure", "Score", "score"]
+
+Progress = Callable[[str, int, int], None]
+
+# Above this share of the rows in one bin, bins of equal width say little of a column.
+_CROWDED = 0.9
+
+
+def score(
+    real: Data,
+    synthetic: Data,
+    *,
+    holdout: Data | None = None,
+    target: str | None = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Score:
+    """Compare `synthetic` rows with the `real` ones that they stand for.
+
+    `holdout` are real rows that nothing was fitted to; without them, a random half of the real rows is held out of the
+    comparison. `target` is a column to predict: a model learns it from synthetic rows and is tested on real ones.
+    `schema` says of which kind columns are; else it is guessed from the real table. `seed` draws halves, triples of
+    columns and rows where these are too many: the same seed gives the same score.
+
+    Not private: it reads the real rows without noise, and so does everything in the result.
+    """
+    from twinify_lite.fitting import reporting
+
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise PrivacyParameterError("seed must be a whole number of 0 or more.")
+    report = reporting(progress)
+    report("reading", 0, 1)
+    rng = np.random.default_rng(seed)
+    tables = _tables(real, synthetic, holdout, schema)
+    declared = tables.pop("schema")
+    sheets, left_out = read_sheets(tables, declared)
+    del tables
+    return _scored(Comparison.of(sheets, rng), target, left_out, rng, report)
+
+
+def _tables(real: Data, synthetic: Data, holdout: Data | None, schema: object) -> dict:
+    """The tables, read, and the schema, loaded."""
+    from twinify_lite.request import declared_in, read_as_declared
+
+    declared = declared_in(schema)
+    given = {REAL: real, SYNTHETIC: synthetic} | ({} if holdout is None else {HELDOUT: holdout})
+    return {name: read_as_declared(data, declared) for name, data in given.items()} | {"schema": declared}
+
+
+def _scored(
+    compared: Comparison, target: str | None, left_out: tuple[str, ...], rng: np.random.Generator, report: Progress
+) -> Score:
+    from twinify_lite.score import closeness, dependence, learning, quality
+
+    wanted = learning.require_target(target, compared.real.columns)
+    coded = codings(compared.real)
+    marginals = measure_marginals(compared, coded, rng, report)
+    report("correlating", 0, 1)
+    missing, patterns = dependence.missingness(compared)
+    figures = [*marginals.figures(), *dependence.correlation(compared, rng), *missing]
+    report("sdmetrics", 0, 1)
+    figures += quality.reports(compared, rng)
+    report("learning", 0, 1)
+    figures += [] if wanted is None else learning.learning(compared, wanted, rng)
+    figures.append(learning.telling_apart(compared, rng))
+    report("measuring distances", 0, 1)
+    figures += closeness.closeness(compared, rng)
+    return Score(
+        rows=_rows(compared),
+        is_split=compared.is_split,
+        target=target,
+        figures=tuple(figures),
+        columns=tuple(_columns(compared, marginals)),
+        pairs=marginals.pairs(),
+        tables=marginals.tables(),
+        cells=marginals.cells(),
+        patterns=patterns,
+        versions={"twinify-lite": version("twinify-lite"), **quality.versions()},
+        notes=tuple(_notes(compared, marginals, left_out, target)),
+    )
+
+
+def _rows(compared: Comparison) -> dict[str, int]:
+    return {
+        "real": compared.real.rows,
+        "synthetic": compared.whole.rows,
+        "held-out": compared.heldout.rows,
+        "reference": compared.reference.rows,
+        "compared": compared.synthetic.rows,
+    }
+
+
+def _columns(compared: Comparison, marginals: Marginals) -> Iterator[ColumnScore]:
+    for column, marginal in zip(compared.real.columns, marginals.orders[1], strict=True):
+        drawn = picture(column, compared.real, compared.whole)
+        yield ColumnScore(
+            name=column.name,
+            kind=column.column.kind,
+            labels=drawn.labels,
+            real=drawn.real,
+            synthetic=drawn.synthetic,
+            tvd=marginal.distances["whole"],
+            heldout=marginal.distances["heldout"],
+            missing=tuple(float(s.is_missing(column.name).mean()) for s in (compared.real, compared.whole)),
+        )
+
+
+def _notes(compared: Comparison, marginals: Marginals, left_out: tuple[str, ...], target: str | None) -> Iterator[str]:
+    if left_out:
+        yield f"Not compared, as they are not in all tables or not modelled: {', '.join(map(repr, left_out))}."
+    if compared.is_split:
+        yield (
+            "Held-out rows are a random half of the real ones, which the twin was fitted to as well. Rows that it "
+            "never saw (--holdout FILE) make a better floor."
+        )
+    if target is None:
+        yield "No model was trained to predict a column: name one with --target COLUMN."
+    crowded = [
+        one.columns[0]
+        for one, column in zip(marginals.orders[1], compared.real.columns, strict=True)
+        if column.is_ranged and max(cell.real for cell in one.worst) > _CROWDED
+    ]
+    if crowded:
+        yield (
+            f"Nearly all numbers lie in one of the equally wide bins of {', '.join(map(repr, crowded))}: look at the "
+            "picture and at sdmetrics' column shapes for these."
+        )

@@ -1,0 +1,117 @@
+"""Cells as codes of bins and levels, and the names of these: what marginals are counted over."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from twinify_lite.cells import MISSING, VALUE
+from twinify_lite.score.reading import Shared, Sheet
+
+BINS = 16
+# Bars of a picture: every value has its own where these are few; else the middle of the range is cut into so many.
+_BARS, _OUTER = 24, 0.005
+# Levels that are shown, the others together.
+_SHOWN = 30
+GONE = "missing"
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """How one column is cut: codes of bins or levels, then of its special values, then of missing."""
+
+    column: Shared
+    edges: np.ndarray  # of ranged columns: values below edges[i + 1] have the code i, the outer ones reach everywhere
+    labels: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self.labels)
+
+    def codes(self, sheet: Sheet) -> np.ndarray:
+        """The code of every cell, in the smallest type that holds them."""
+        one, specials = sheet.cells[self.column.name], len(self.column.specials)
+        inside = self.size - specials - 1
+        if self.column.is_ranged:
+            code = np.searchsorted(self.edges[1:-1], one.value, side="right").astype(np.int32)
+        else:
+            code = one.value.astype(np.int32)
+        code = np.where(one.state > VALUE, inside + one.state - 1, code)
+        return np.where(one.state == MISSING, self.size - 1, code).astype(np.min_scalar_type(self.size))
+
+
+def codings(real: Sheet, bins: int = BINS) -> dict[str, Coding]:
+    """Numbers and times in `bins` of equal width between the least and the greatest real one; every level by itself."""
+    return {column.name: _coding(column, real, bins) for column in real.columns}
+
+
+def _coding(column: Shared, real: Sheet, bins: int) -> Coding:
+    if not column.is_ranged:
+        return Coding(column, np.array([]), (*column.levels, GONE))
+    values = real.number(column.name)
+    low, high = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (0.0, 0.0)
+    if not high > low:  # one value, or none: one bin
+        return Coding(column, np.array([low, high]), (column.text(low), *column.specials, GONE))
+    edges = np.linspace(low, high, bins + 1)
+    return Coding(column, edges, (*_bin_labels(column, edges), *column.specials, GONE))
+
+
+def _bin_labels(column: Shared, edges: np.ndarray) -> list[str]:
+    return [f"{column.text(low)} to {column.text(high)}" for low, high in itertools.pairwise(edges)]
+
+
+class Picture(NamedTuple):
+    """A column as bars: how many cells of two tables lie in each bin or level."""
+
+    labels: tuple[str, ...]
+    real: tuple[int, ...]
+    synthetic: tuple[int, ...]
+
+
+def picture(column: Shared, real: Sheet, synthetic: Sheet) -> Picture:
+    """Bars of both tables. A bar of missing cells is there only if some are."""
+    labels, *counts = (_range_bars if column.is_ranged else _level_bars)(column, real, synthetic)
+    is_gone = labels[-1] == GONE and not (counts[0][-1] or counts[1][-1])
+    last = len(labels) - is_gone
+    return Picture(tuple(labels[:last]), *(tuple(count[:last].tolist()) for count in counts))
+
+
+def _range_bars(column: Shared, real: Sheet, synthetic: Sheet) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Numbers with long tails would all stand in one of equally wide bins: the outermost are one bar at each end."""
+    values = real.number(column.name)
+    values = values[np.isfinite(values)]
+    seen = np.unique(np.concatenate([values, synthetic.number(column.name)]))
+    seen = seen[np.isfinite(seen)]
+    if 0 < len(seen) <= _BARS:
+        edges, labels = np.append(seen, seen[-1]), [column.text(value) for value in seen]
+    else:
+        low, high = np.quantile(values, [_OUTER, 1 - _OUTER]) if len(values) else (0.0, 0.0)
+        inner = np.linspace(low, high, _BARS - 1) if high > low else np.array([low])
+        edges, labels = np.array([-np.inf, *inner, np.inf]), _open_labels(column, inner)
+    coding = Coding(column, edges, (*labels, *column.specials, GONE))
+    return list(coding.labels), _counts(coding, real), _counts(coding, synthetic)
+
+
+def _open_labels(column: Shared, edges: np.ndarray) -> list[str]:
+    return [f"below {column.text(edges[0])}", *_bin_labels(column, edges), f"{column.text(edges[-1])} and more"]
+
+
+def _level_bars(column: Shared, real: Sheet, synthetic: Sheet) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """The commonest levels in either table, in their order, and the rest as one."""
+    coding = Coding(column, np.array([]), (*column.levels, GONE))
+    counts = [_counts(coding, sheet) for sheet in (real, synthetic)]
+    if coding.size <= _SHOWN + 2:
+        return list(coding.labels), *counts
+    shares = counts[0] / real.rows + counts[1] / synthetic.rows
+    kept = np.sort(np.argsort(-shares[:-1], kind="stable")[:_SHOWN])
+    rest = np.setdiff1d(np.arange(coding.size - 1), kept)
+    pooled = [np.concatenate([count[kept], [count[rest].sum()], count[-1:]]) for count in counts]
+    return [*(coding.labels[code] for code in kept), f"{len(rest)} other levels", GONE], *pooled
+
+
+def _counts(coding: Coding, sheet: Sheet) -> np.ndarray:
+    return np.bincount(coding.codes(sheet), minlength=coding.size)

@@ -1,0 +1,282 @@
+"""A score that may leave the house: a few figures under a privacy budget of its own, through the ledger.
+
+The synthetic table is public, so kinds, bins, levels and models are taken from it alone. A real row enters only through
+sums to which it adds at most 1: the number of rows n; n times the total variation distance of a marginal, which is half
+the sum over cells of |count - n * synthetic share|, and to which a row adds at most (|1 - q| + sum of the other q) / 2
+<= 1; and how many rows a model trained on synthetic ones predicts rightly. All of them are released at once by the
+Gaussian mechanism; dividing by the noisy n is post-processing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from twinify_lite.accountant import Gaussian
+from twinify_lite.errors import TableError
+from twinify_lite.receipt import Receipt
+from twinify_lite.score.coding import Coding, codings
+from twinify_lite.score.learning import Predictor, require_target
+from twinify_lite.score.marginals import Tables, choose_columns, distance
+from twinify_lite.score.reading import REAL, SYNTHETIC, Sheet, read_sheets
+
+if TYPE_CHECKING:
+    from twinify_lite.request import Data
+    from twinify_lite.schema import Schema
+
+# Sums are released in units of 1 / _LATTICE. To round them to it, and the floats that they are, moves them by less than
+# two units, which the sensitivity has room for.
+_LATTICE, _ROOM = 1024, 2
+# Rows of the synthetic table that shares are simulated from.
+_SIMULATED = 200_000
+_SURE = 1.96
+_NAMES = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyFigure:
+    """One figure, within `noise` of the exact one 19 of 20 times.
+
+    `sampling` is what it would be if the real rows were drawn from the synthetic ones, `independent` what independent
+    columns would get; None where there is no such thing.
+    """
+
+    key: str
+    name: str
+    value: float
+    noise: float
+    sampling: float | None = None
+    independent: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrivateScore:
+    """Figures that are differentially private, with their own statement. `print(score)`, or `.to_json()`."""
+
+    rows: float
+    rows_noise: float
+    synthetic: int
+    figures: tuple[NoisyFigure, ...]
+    columns: tuple[NoisyFigure, ...]
+    statement: Mapping[str, Any]
+
+    @property
+    def covered(self) -> str:
+        """What covers it: the first line of every output."""
+        if self.statement["private"] is not True:
+            return f"NOT PRIVATE: {self.statement['why_not']}. It must not leave the house."
+        epsilon, delta = float(self.statement["epsilon"]), self.statement["delta"]
+        return (
+            f"({epsilon:g}, {delta:g})-differentially private: this score may leave the house. Its epsilon comes on "
+            "top of the twin's own."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, ready for `json.dumps`."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields |= {key: [dataclasses.asdict(figure) for figure in fields[key]] for key in ("figures", "columns")}
+        return {"covered": self.covered, **fields, "statement": dict(self.statement)}
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def __repr__(self) -> str:
+        return f"PrivateScore of {self.synthetic} synthetic rows, {len(self.columns)} columns"
+
+
+def private_score(
+    real: Data,
+    synthetic: Data,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    target: str | None = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
+    relation: Literal["add-remove", "substitute"] = "add-remove",
+    ledger: Any = None,
+    insecure_seed: int | None = None,
+) -> PrivateScore:
+    """Compare `synthetic` rows with the `real` ones under a budget of its own; `ledger` is the file of all releases.
+
+    Formal guarantee: the result is (epsilon, delta)-differentially private for one row of `real` under `relation`,
+    whatever `synthetic` is, unless `insecure_seed` is given. It says nothing of how `synthetic` was made.
+    """
+    from twinify_lite.book import as_book
+    from twinify_lite.request import Request, declared_in, read_as_declared
+
+    budgeted = {"epsilon": epsilon, "delta": delta, "relation": relation}
+    book = as_book(ledger)
+    request = Request(**budgeted, model=None, target=None, options=None, seed=insecure_seed, book=book)
+    declared = declared_in(schema)
+    tables = {name: read_as_declared(data, declared) for name, data in ((SYNTHETIC, synthetic), (REAL, real))}
+    _require_public_columns(tables[REAL].columns, tables[SYNTHETIC].columns)
+    sheets, _ = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
+    plan = _Sums.of(sheets[SYNTHETIC], target)
+    budget = request.ledger(book)
+    for sentence in _taken(tables[REAL]):
+        budget.treat_as_public(sentence)
+    receipt = budget.spend(budget.calibrate(Gaussian(noise_multiplier=1.0)), "score")
+    if book is not None and not book.exists:
+        book.begin([receipt], **budgeted)
+    released, noise = _release(receipt, plan.sums(sheets[REAL]), plan.weights)
+    return plan.scored(released, noise, budget.statement().to_json())
+
+
+def _require_public_columns(real: tuple[str, ...], synthetic: tuple[str, ...]) -> None:
+    if not {*real} & {*synthetic}:
+        raise TableError("The tables have no column in common. Compare tables of one kind.")
+
+
+def _taken(table: Any) -> Iterator[str]:
+    """What the table tells without being paid for."""
+    from twinify_lite.statement import STYLE, TYPES
+
+    yield TYPES if table.style is None else STYLE
+
+
+def _release(receipt: Receipt, sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sums with the noise that `receipt` pays for, and its standard deviations.
+
+    Formal guarantee: if one row adds at most 1 to each sum, this is the Gaussian mechanism of the receipt's multiplier.
+    Scaled by weight over the norm of all weights, the vector of sums moves by at most 1; noise of the multiplier on it
+    is noise of multiplier * norm / weight on the sums. They are rounded to a lattice first, with room for that, and the
+    noise to the same lattice, which is post-processing of the continuous mechanism.
+    """
+    from twinify_lite.exact import Bits, rounded_gaussian
+
+    keys = receipt.redeem(Gaussian)
+    bits, norm = Bits(keys.noise), float(np.linalg.norm(weights)) * (1 + 1e-12)
+    moves = _LATTICE + _ROOM
+    scales = [math.ceil(receipt.mechanism.noise_multiplier * moves * norm / weight) for weight in weights]
+    whole = [round(_LATTICE * float(value)) for value in sums]
+    noisy = [value + rounded_gaussian(bits, scale) for value, scale in zip(whole, scales, strict=True)]
+    return np.array(noisy) / _LATTICE, np.array(scales) / _LATTICE
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Which sums are released: what is said of them is made from the synthetic table alone."""
+
+    synthetic: Sheet
+    coded: Mapping[str, Coding]
+    sets: Mapping[int, list[tuple[str, ...]]]
+    tables: Mapping[str, Tables]  # what real rows are compared with: synthetic rows, independent ones
+    predictor: Predictor | None
+
+    @classmethod
+    def of(cls, synthetic: Sheet, target: str | None) -> _Sums:
+        rng = np.random.default_rng(0)  # public: it draws triples and rows of the synthetic table
+        coded = codings(synthetic)
+        wanted = require_target(target, synthetic.columns)
+        independent = synthetic.independent(rng, max(synthetic.rows, _SIMULATED))
+        tables = {"synthetic": Tables(synthetic, coded), "independent": Tables(independent, coded)}
+        predictor = None if wanted is None else Predictor.of(synthetic, wanted, rng)
+        return cls(synthetic, coded, choose_columns(list(coded), rng), tables, predictor)
+
+    @property
+    def _compared(self) -> list[tuple[str, int]]:
+        """Who is compared with the real rows, and over sets of how many columns."""
+        orders = [order for order, sets in self.sets.items() if sets]
+        return [("synthetic", order) for order in orders] + [("independent", order) for order in orders if order > 1]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Single columns are many, and share the weight of one figure."""
+        columns = self.sets[1]
+        predicted = 2 if self.predictor else 0
+        main = [1.0] * (1 + len(self._compared) + predicted)
+        return np.array([*main, *[1 / math.sqrt(len(columns))] * len(columns)])
+
+    def sums(self, real: Sheet) -> np.ndarray:
+        """The sums themselves, of the real rows. Private."""
+        tables = Tables(real, self.coded)
+        means = [real.rows * self._mean(tables, self.tables[by], order) for by, order in self._compared]
+        predicted = [] if self.predictor is None else [*self.predictor.rightly(real)]
+        single = [real.rows * one for one in self._distances(tables, self.tables["synthetic"], 1)]
+        return np.array([real.rows, *means, *predicted, *single])
+
+    def _distances(self, rows: Tables, others: Tables, order: int) -> list[float]:
+        return [distance(rows.shares(columns), others.shares(columns)) for columns in self.sets[order]]
+
+    def _mean(self, rows: Tables, others: Tables, order: int) -> float:
+        return math.fsum(self._distances(rows, others, order)) / len(self.sets[order])
+
+    def scored(self, released: np.ndarray, noise: np.ndarray, statement: dict[str, Any]) -> PrivateScore:
+        """The figures, by post-processing."""
+        rows = max(float(released[0]), 1.0)
+        parts = iter(zip(released[1:] / rows, _SURE * noise[1:] / rows, strict=True))
+        means = {key: next(parts) for key in self._compared}
+        predicted = [] if self.predictor is None else [next(parts), next(parts)]
+        simulated = self._simulated(int(min(rows, _SIMULATED)))
+        figures = [
+            NoisyFigure(
+                key=f"tvd_{order}way",
+                name=f"distance of {_NAMES[order]}",
+                value=_unit(value),
+                noise=float(within),
+                sampling=simulated[order],
+                independent=_unit(means[("independent", order)][0]) if ("independent", order) in means else None,
+            )
+            for (by, order), (value, within) in means.items()
+            if by == "synthetic"
+        ]
+        if self.predictor:
+            (right, within), (baseline, _) = predicted
+            figures.append(
+                NoisyFigure(
+                    key=self.predictor.key,
+                    name=f"predicting {self.predictor.target.name}: {self.predictor.what}",
+                    value=_unit(right),
+                    noise=float(within),
+                    independent=_unit(baseline),
+                )
+            )
+        columns = [
+            NoisyFigure(key="tvd_1way", name=name, value=_unit(value), noise=float(within))
+            for (name,), (value, within) in zip(self.sets[1], parts, strict=True)
+        ]
+        return PrivateScore(
+            rows=rows,
+            rows_noise=float(_SURE * noise[0]),
+            synthetic=self.synthetic.rows,
+            figures=tuple(figures),
+            columns=tuple(columns),
+            statement=statement,
+        )
+
+    def _simulated(self, rows: int) -> dict[int, float]:
+        """The distances of so many rows drawn from the synthetic ones, from as many again as there are of these."""
+        rng = np.random.default_rng(1)
+        places = [rng.integers(0, self.synthetic.rows, size) for size in (rows, self.synthetic.rows)]
+        drawn, again = (Tables(self.synthetic.take(place), self.coded) for place in places)
+        return {order: self._mean(drawn, again, order) for order, sets in self.sets.items() if sets}
+
+
+def _unit(value: float) -> float:
+    return float(min(max(value, 0.0), 1.0))
+
+
+def _lines(score: PrivateScore) -> Iterator[str]:
+    yield score.covered
+    yield ""
+    about = f"about {score.rows:.0f} real ones (give or take {score.rows_noise:.0f})"
+    yield f"{score.synthetic} synthetic rows against {about}."
+    yield ""
+    width = max(len(figure.name) for figure in (*score.figures, *score.columns)) + 2
+    yield f"{'':<{width}}{'value':>10}{'+/-':>10}{'sampling':>12}{'independent':>13}"
+    for figure in score.figures:
+        yield _line(figure, width)
+    yield "Distances of single columns:"
+    yield from (_line(figure, width) for figure in sorted(score.columns, key=lambda figure: -figure.value))
+
+
+def _line(figure: NoisyFigure, width: int) -> str:
+    others = (f"{'-' if other is None else f'{other:.4f}'}" for other in (figure.sampling, figure.independent))
+    sampling, independent = others
+    return f"  {figure.name:<{width - 2}}{figure.value:>10.4f}{figure.noise:>10.4f}{sampling:>12}{independent:>13}"

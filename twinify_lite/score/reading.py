@@ -1,0 +1,208 @@
+"""The tables of a score, read as the same columns: numbers and times as numbers, levels as codes of one list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from twinify_lite import cells
+from twinify_lite.cells import MISSING, VALUE, Cells
+from twinify_lite.cells.moments import moment
+from twinify_lite.errors import TableError
+from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.draft import fill
+from twinify_lite.table import PrivateTable
+
+REAL, SYNTHETIC, HELDOUT = "real", "synthetic", "held-out"
+#: Rows below which no figure says anything.
+FEWEST = 20
+# Cells that say nothing in a column of levels, and whole numbers that another tool wrote as floats.
+_BLANK, _WHOLE = "", re.compile(r"([-+]?\d+)\.0+")
+_NOTHING = {"", "na", "n/a", "nan", "null", "none", "inf", "infinity"}
+# Of the cells that are there, so many must be of the column's kind.
+_READABLE = 0.5
+
+
+class Shared(NamedTuple):
+    """A column that all tables have, with the levels that occur in any of them."""
+
+    column: Column
+    levels: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the column."""
+        return self.column.name
+
+    @property
+    def is_ranged(self) -> bool:
+        """Whether it holds numbers or times."""
+        return self.column.is_ranged
+
+    @property
+    def specials(self) -> tuple[str, ...]:
+        """Its declared values beside the numbers."""
+        return tuple(map(str, self.column.special or ())) if self.is_ranged else ()
+
+    def text(self, value: float) -> str:
+        """A number or time as people write it."""
+        if self.column.kind == "datetime":
+            try:
+                return str(moment(self.column, int(value)))
+            except (OverflowError, ValueError):
+                return "beyond all dates"
+        return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """One table: the cells of every shared column. Levels are codes, numbers and times are float64."""
+
+    columns: tuple[Shared, ...]
+    cells: Mapping[str, Cells]
+    rows: int
+
+    def take(self, rows: np.ndarray) -> Sheet:
+        """The rows of these numbers, in this order."""
+        taken = {name: Cells(one.value[rows], one.state[rows]) for name, one in self.cells.items()}
+        return Sheet(self.columns, taken, len(rows))
+
+    def independent(self, rng: np.random.Generator, rows: int) -> Sheet:
+        """So many rows, in which every cell is drawn by itself: nothing depends on anything."""
+        drawn = {}
+        for name, one in self.cells.items():
+            of = rng.integers(0, self.rows, rows)
+            drawn[name] = Cells(one.value[of], one.state[of])
+        return Sheet(self.columns, drawn, rows)
+
+    def number(self, name: str) -> np.ndarray:
+        """A column as floats, NaN where a cell is missing or special."""
+        one = self.cells[name]
+        return np.where(one.state == VALUE, one.value, np.nan)
+
+    def is_missing(self, name: str) -> np.ndarray:
+        """Which cells of a column are missing."""
+        return self.cells[name].state == MISSING
+
+
+def read_sheets(
+    tables: Mapping[str, PrivateTable], declared: Schema | None, *, by: str = REAL, judged: Container[str] | None = None
+) -> tuple[dict[str, Sheet], tuple[str, ...]]:
+    """Every table as the columns that all of them have, by the kinds of the one called `by`; and the names left out.
+
+    Tables that are `judged` (all, if None) are refused where they have too few rows or cells of another kind. Of the
+    others nothing decides whether they are refused, nor which columns there are.
+    """
+    rows = {name: table.reveal() for name, table in tables.items()}
+    judged = rows if judged is None else judged
+    refuse(_row_problems({name: table for name, table in rows.items() if name in judged}))
+    schema = fill(declared, tables[by])
+    common = [column for column in schema.modelled if all(column.name in table.column_names for table in rows.values())]
+    if not common:
+        raise TableError("The tables have no column in common that could be compared. Compare tables of one kind.")
+    decimals = {name: table.style.decimal if table.style else "." for name, table in tables.items()}
+    columns, read = [], {name: {} for name in tables}
+    for column in common:
+        arrays = {name: table.column(column.name) for name, table in rows.items()}
+        shared, found = (_ranged if column.is_ranged else _levelled)(column, arrays, decimals)
+        refuse(_kind_problems(shared.column, found, {name: array for name, array in arrays.items() if name in judged}))
+        columns.append(shared)
+        for name, one in found.items():
+            read[name][column.name] = one
+    everywhere = {column.name for column in common}
+    named = dict.fromkeys(name for table in rows.values() for name in table.column_names)
+    sheets = {name: Sheet(tuple(columns), found, rows[name].num_rows) for name, found in read.items()}
+    return sheets, tuple(name for name in named if name not in everywhere)
+
+
+def refuse(problems: Iterable[str]) -> None:
+    """Raise one error for all problems, if there are any."""
+    found = list(problems)
+    if found:
+        raise TableError("\n".join(found))
+
+
+def _row_problems(rows: Mapping[str, pa.Table]) -> Iterator[str]:
+    for name, table in rows.items():
+        if table.num_rows < FEWEST:
+            yield f"The {name} table has fewer than {FEWEST} rows, of which no figure says anything. Give more of them."
+
+
+def _ranged(
+    column: Column, arrays: Mapping[str, pa.ChunkedArray], decimals: Mapping[str, str]
+) -> tuple[Shared, dict[str, Cells]]:
+    # Another tool may have written whole numbers with decimals; they are compared as what they are.
+    if column.kind == "integer":
+        column = column.replace(kind="number", dtype=None, distribution=None)
+    found = {}
+    for name, array in arrays.items():
+        parts = [cells.parse(column, chunk, decimal=decimals[name]) for chunk in array.chunks]
+        value = np.concatenate([part.value for part in parts]).astype(np.float64)
+        found[name] = Cells(value, np.concatenate([part.state for part in parts]))
+    return Shared(column), found
+
+
+def _kind_problems(column: Column, found: Mapping[str, Cells], arrays: Mapping[str, pa.ChunkedArray]) -> Iterator[str]:
+    for name, array in arrays.items() if column.is_ranged else ():
+        if (found[name].state != MISSING).sum() < _READABLE * (_present(array) - 1):
+            yield (
+                f"Column {column.name!r} of the {name} table: most cells are not {_wanted(column)}. Correct the table, "
+                "or declare its kind in the schema (--schema)."
+            )
+
+
+def _wanted(column: Column) -> str:
+    return "dates or times in the format of the real table" if column.kind == "datetime" else "numbers"
+
+
+def _present(array: pa.ChunkedArray) -> int:
+    """How many cells say something."""
+    texts = (cells.texts(chunk).dictionary_encode() for chunk in array.chunks)
+    return sum(_said(text) for text in texts)
+
+
+def _said(text: pa.DictionaryArray) -> int:
+    empty = np.array([cell.strip(" .-?").lower() in _NOTHING for cell in text.dictionary.to_pylist()], bool)
+    codes = text.indices.drop_null().to_numpy(zero_copy_only=False)
+    return len(codes) - int(empty[codes].sum()) if len(codes) else 0
+
+
+def _levelled(
+    column: Column, arrays: Mapping[str, pa.ChunkedArray], _decimals: Mapping[str, str]
+) -> tuple[Shared, dict[str, Cells]]:
+    """Codes of the levels of all tables, in the declared order, or of the real table first."""
+    places: dict[str, int] = {level: place for place, level in enumerate(column.levels or ())}
+    found = {}
+    for name, array in arrays.items():
+        codes = [_codes(column, chunk, places) for chunk in array.chunks]
+        code = np.concatenate(codes)
+        found[name] = Cells(np.maximum(code, 0), np.where(code < 0, MISSING, VALUE).astype(np.int16))
+    return Shared(column, tuple(places)), found
+
+
+def _codes(column: Column, chunk: pa.Array, places: dict[str, int]) -> np.ndarray:
+    """The place of every cell among the levels, -1 if it is missing; new levels get new places."""
+    if column.kind == "boolean":
+        one = cells.parse(column, chunk)
+        return np.where(one.state == MISSING, -1, one.value).astype(np.int32)
+    text = cells.texts(chunk).dictionary_encode()
+    labels = (_label(column, level) for level in text.dictionary.to_pylist())
+    of = np.array([-1 if label is None else places.setdefault(label, len(places)) for label in labels], np.int32)
+    codes = text.indices.fill_null(len(of)).to_numpy(zero_copy_only=False)
+    return np.append(of, np.int32(-1))[codes]
+
+
+def _label(column: Column, text: str) -> str | None:
+    """A level as it is compared: without blanks around it, and 3.0 as 3; None if it says nothing."""
+    text = text.strip()
+    whole = _WHOLE.fullmatch(text)
+    text = whole[1] if whole else text
+    if text == _BLANK:
+        return None
+    is_other = column.other is not None and column.levels and text not in column.levels
+    return column.other if is_other else text

@@ -1,0 +1,149 @@
+"""What a score holds: figures, each between held-out real rows and independent columns, and counts of bins, never rows.
+
+All of it is computed from the real rows, so none of it is covered by epsilon.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+#: The first line of everything that is computed from real rows without noise.
+WARNING = "NOT COVERED BY EPSILON: computed from the real rows, without noise. It must not leave the house."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure. `whole` is of all rows; the other three are of equally many rows, against the same real ones.
+
+    `heldout` real rows show what sampling alone does, `independent` columns what a twin without any dependence would
+    get. None where a figure has no meaning, or was not asked for.
+    """
+
+    key: str
+    name: str
+    group: str
+    better: Literal["lower", "higher", "neither"]
+    what: str
+    whole: float | None = None
+    synthetic: float | None = None
+    heldout: float | None = None
+    independent: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnScore:
+    """One column: how many real and synthetic cells lie in each bin or level; the last may be "missing"."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    real: tuple[int, ...]
+    synthetic: tuple[int, ...]
+    tvd: float
+    heldout: float
+    missing: tuple[float, float]  # shares, real and synthetic
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairScore:
+    """Two columns: the total variation distance of their joint table, and that of held-out real rows."""
+
+    columns: tuple[str, str]
+    tvd: float
+    heldout: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTable:
+    """The joint table of a pair that came out badly, coarsened: shares of all rows, one list a level of the first."""
+
+    columns: tuple[str, str]
+    labels: tuple[tuple[str, ...], tuple[str, ...]]
+    real: tuple[tuple[float, ...], ...]
+    synthetic: tuple[tuple[float, ...], ...]
+    tvd: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellScore:
+    """One cell of a marginal of one, two or three columns: its levels, and its share of real and synthetic rows."""
+
+    columns: tuple[str, ...]
+    levels: tuple[str, ...]
+    real: float
+    synthetic: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternScore:
+    """Which columns are missing together, and in which share of real and synthetic rows."""
+
+    columns: tuple[str, ...]
+    real: float
+    synthetic: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Score:
+    """How faithful synthetic rows are: `print(score)` for people, `.to_json()` for machines, `.report(path)` for both.
+
+    `rows` counts the real, synthetic and held-out ones, and those `compared` at equal sizes; `is_split` says that the
+    held-out rows are a half of the real ones.
+    """
+
+    rows: Mapping[str, int]
+    is_split: bool
+    target: str | None
+    figures: tuple[Figure, ...]
+    columns: tuple[ColumnScore, ...]
+    pairs: tuple[PairScore, ...]
+    tables: tuple[PairTable, ...]
+    cells: tuple[CellScore, ...]
+    patterns: tuple[PatternScore, ...]
+    versions: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    warning: str = WARNING
+
+    def figure(self, key: str) -> Figure:
+        """The figure of this key, such as "tvd_2way"."""
+        return next(figure for figure in self.figures if figure.key == key)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, ready for `json.dumps`, the warning first."""
+        rest = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "warning"}
+        return {"warning": self.warning, **_plain(rest)}
+
+    def report(self, path: str | os.PathLike[str], *, twin: Any = None) -> None:
+        """Write one self-contained HTML page; with the `twin` that the rows are from, also its guarantee and risk.
+
+        `twin` is a `Twin` or the path of one.
+        """
+        from twinify_lite.describing import stated_in
+        from twinify_lite.report import score_page
+        from twinify_lite.table import replacing
+
+        page = score_page(self, stated_in(twin) if isinstance(twin, str | os.PathLike) else twin)
+        with replacing(path) as file:
+            file.write(page.encode())
+
+    def __str__(self) -> str:
+        from twinify_lite.score.words import lines
+
+        return "\n".join(lines(self))
+
+    def __repr__(self) -> str:
+        return f"Score of {self.rows['synthetic']} synthetic rows, {len(self.columns)} columns; not covered by epsilon"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
