@@ -25,9 +25,13 @@ from twinify_lite.cli_base import (
     write,
 )
 from twinify_lite.cli_demo import demo
+from twinify_lite.cli_explain import explain, plan
 from twinify_lite.cli_fit import fit
+from twinify_lite.cli_ledger import ledger
 from twinify_lite.cli_models import check, new, templates
+from twinify_lite.cli_report import report
 from twinify_lite.cli_sample import sample
+from twinify_lite.cli_score import score
 from twinify_lite.cli_show import describe, verify
 
 __all__ = ["TRACEBACK", "Commands", "Failure", "main"]
@@ -84,5 +88,5 @@ def schema(data: str, output: str | None, force: bool, peek: bool, as_json: bool
     note(f"Next: check every kind in {where}, and declare ranges and levels that are public; the rest may stay open.")
 
 
-for command in (demo, fit, sample, describe, verify, templates, new, check):
+for command in (demo, fit, sample, score, ledger, describe, verify, report, explain, plan, templates, new, check):
     main.add_command(command)
