@@ -33,13 +33,13 @@ def element(tag: str, /, *content: Content, **attributes: Any) -> Markup:
 
 
 def joined(content: Content) -> Markup:
-    """All of it, one after the other, escaped where it is text."""
+    """All of it, one after the other, escaped and visible where it is text."""
     if content is None:
         return Markup()
     if isinstance(content, Markup):
         return content
     if isinstance(content, str):
-        return Markup(escape(content, quote=False))
+        return Markup(escape(_visible(content), quote=False))
     return Markup("".join(map(joined, content)))
 
 
@@ -48,19 +48,23 @@ def _attribute(name: str, value: Any) -> str:
     if value is True:
         return f" {name}"
     text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-    return f' {name}="{escape(text)}"'
+    return f' {name}="{escape(_visible(text))}"'
+
+
+def _visible(text: str) -> str:
+    """`text` with what does not show, or turns the direction of writing, as its escape."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shown(text: str, most: int = _LONGEST) -> str:
-    """`text` on one line: what does not show or turns the direction of writing as its escape, cut where it is long.
+    """`text` for people: never invisible, and cut where it is long.
 
     >>> shown("a\\u202eb"), shown("  "), shown("abcdef", 4)
     ('a\\\\u202eb', '(blank)', 'abc…')
     """
     if not text.strip():
         return "(empty)" if not text else "(blank)"
-    cut = text if len(text) <= most else f"{text[: most - 1]}…"
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut)
+    return _visible(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 def name(text: str, most: int = _LONGEST) -> Markup:

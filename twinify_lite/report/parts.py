@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from twinify_lite.report.markup import Content, Markup, element
+from twinify_lite.report.markup import Content, Markup, element, shown
 from twinify_lite.report.svg import rect
+
+_LONGEST = 2000
 
 
 def section(ident: str, heading: str, *content: Content) -> Markup:
@@ -59,9 +61,9 @@ def facts(pairs: Mapping[str, Content]) -> Markup:
     return element("dl", [(element("dt", name), element("dd", value)) for name, value in pairs.items()], class_="facts")
 
 
-def listed(items: Iterable[Content]) -> Markup:
-    """A list of sentences."""
-    return element("ul", [element("li", item) for item in items])
+def listed(items: Iterable[str]) -> Markup:
+    """A list of sentences, each cut where it is longer than anybody reads."""
+    return element("ul", [element("li", shown(item, _LONGEST)) for item in items])
 
 
 def details(summary: str, *content: Content) -> Markup:
