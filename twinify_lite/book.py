@@ -20,7 +20,7 @@ from twinify_lite import accountant
 from twinify_lite.accountant import Mechanism, Relation
 from twinify_lite.book_file import Contents, Entry, Limit, Release, now, parse
 from twinify_lite.dominating import dominate
-from twinify_lite.errors import BookError, BudgetExceeded, PrivacyParameterError, TableError
+from twinify_lite.errors import BookError, BookRefused, BudgetExceeded, PrivacyParameterError, TableError
 from twinify_lite.locking import turn
 from twinify_lite.receipt import Receipt
 
@@ -28,6 +28,9 @@ from twinify_lite.receipt import Receipt
 _PATIENCE = 60.0
 # How much more than the plan for a supposed number of rows that for the counted one may cost.
 _PLANNED = 1.03
+# Above this limit the small errors of sampling, times e^epsilon, take much of delta.
+_LARGE = 10.0
+_SMALLEST_DELTA = 2 * accountant.SMALLEST_DELTA  # of which a part is left for the Gaussians
 
 Charged = Receipt | Mechanism
 
@@ -159,7 +162,7 @@ class Book:
         """The contents with one entry more, if the limit allows it."""
         entered = dataclasses.replace(found, entries=(*found.entries, entry))
         if not entered.is_within_limit:
-            raise BudgetExceeded(self._refusal(found, entered))
+            raise BookRefused(self._refusal(found, entered))
         return entered
 
     def _refusal(self, found: Contents, entered: Contents) -> str:
@@ -171,7 +174,11 @@ class Book:
         else:
             what = f"this would take {entered.slack:.2g} of delta beside the noise, and {entered.slack_limit:.2g} is"
             what += " kept for that"
-            fix = f"fit with a smaller delta, or have the owner raise the limit: twin ledger {self.path} --delta D"
+            fix = f"fit with a smaller delta, or have the owner raise the limit's: twin ledger {self.path} --delta D"
+            if limit.epsilon > _LARGE:
+                fix += (
+                    f", or lower its epsilon below {_LARGE:g}, above which drawing rows from finitely many bits counts"
+                )
         return (
             f"The ledger file {self.path} holds {fits}, epsilon {found.epsilon:.4g} at delta {limit.delta:g}, and "
             f"{what}. Nothing was run: {fix}."
@@ -226,6 +233,10 @@ def _limit(epsilon: float, delta: float) -> Limit:
     is_number = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
     if not (is_number and 0 < epsilon < math.inf):
         raise PrivacyParameterError("The limit of a ledger file is a positive epsilon, such as 3.")
+    if accountant.check_delta(delta) < _SMALLEST_DELTA:
+        raise PrivacyParameterError(
+            f"The limit of a ledger file has a delta of at least {_SMALLEST_DELTA:g}, such as 1e-5."
+        )
     return Limit(when=now(), epsilon=float(epsilon), delta=accountant.check_delta(delta))
 
 

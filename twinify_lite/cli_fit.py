@@ -30,7 +30,7 @@ from twinify_lite.cli_base import (
 from twinify_lite.cli_ledger import ledger_option, note_charged, policy_option
 from twinify_lite.cli_plan import SUPPOSED, plan_lines
 from twinify_lite.cli_progress import Progress
-from twinify_lite.errors import TwinError
+from twinify_lite.errors import BookRefused, TwinError
 from twinify_lite.locking import held
 
 if TYPE_CHECKING:
@@ -230,6 +230,12 @@ def _run(arguments: dict[str, Any], checkpoint: str, *, resume: bool, quiet: boo
 
             report = _reporting(progress, arguments["delta"])
             return twin.fit(**arguments, checkpoint=checkpoint, resume=resume, progress=report)
+    except BookRefused as error:
+        if os.path.lexists(checkpoint):
+            error.spent = (
+                f"{getattr(error, 'spent', '')} Once there is room, the same command with --resume goes on.".strip()
+            )
+        raise
     except TwinError:  # going on would end in the same way
         raise
     except BaseException as error:

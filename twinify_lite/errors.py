@@ -21,6 +21,10 @@ class BudgetExceeded(TwinError):
     exit_code = 3
 
 
+class BookRefused(BudgetExceeded):
+    """The ledger file has no room for it: nothing was charged and nothing was run."""
+
+
 class BookError(TwinError, ValueError):
     """A ledger file that is not there, cannot be trusted or is held by others: it stays as it is."""
 

@@ -21,7 +21,7 @@ from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
-from twinify_lite.errors import PrivacyParameterError, ReceiptError, SchemaError, TwinError
+from twinify_lite.errors import BookRefused, PrivacyParameterError, ReceiptError, SchemaError, TwinError
 from twinify_lite.ledger import Ledger
 from twinify_lite.receipt import Receipt
 from twinify_lite.request import Ready, Request
@@ -225,6 +225,11 @@ def telling_what_was_spent(ledger: Ledger) -> Iterator[None]:
     """Have whatever goes wrong from here on say what is spent by now."""
     try:
         yield
+    except BookRefused as error:
+        epsilon, delta = ledger.begun
+        if epsilon > 0:
+            error.spent = f"Spent before this: epsilon {epsilon:.4g}, delta {delta:.3g}."
+        raise
     except BaseException as error:
         if ledger.receipts:
             epsilon, delta = ledger.spent

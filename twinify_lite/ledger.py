@@ -176,6 +176,12 @@ class Ledger:
         pairs = [self._cost(stage, stage.mechanisms) for stage in self._stages]
         return math.fsum(e for e, _ in pairs), math.fsum(d for _, d in pairs)
 
+    @property
+    def begun(self) -> tuple[float, float]:
+        """(epsilon, delta) of the stages of which something has run: of the others nothing was shown."""
+        pairs = [self._cost(stage, stage.mechanisms) for stage in self._stages if stage.charged]
+        return math.fsum(e for e, _ in pairs), math.fsum(d for _, d in pairs)
+
     def open_stage(self, *, delta: float) -> None:
         """Seal what was spent so far and give the next stage `delta` of its own.
 
