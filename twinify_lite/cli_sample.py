@@ -100,7 +100,7 @@ def sample(
     allowed = as_policy(policy)
     loaded = load(source, model=model, trust_model=trust_model)
     if allowed is not None:
-        _require_allowed(loaded, allowed)
+        _require_allowed(source, loaded, allowed)
     _require_targets(targets, force=force)
     if not loaded.is_private:
         warn_not_private(loaded.statement.get("why_not"))
@@ -121,13 +121,16 @@ def sample(
         note(f"{number} synthetic rows{each} from {source}: {', '.join(targets)}")
 
 
-def _require_allowed(twin: Twin, policy: Policy) -> None:
+def _require_allowed(source: str, twin: Twin, policy: Policy) -> None:
     """Refuse a twin whose statement is not true, or that the policy forbids; also for columns that its code makes."""
+    from twinify_lite import artifact
+    from twinify_lite.consistency import require_consistent
     from twinify_lite.policy import given_columns
     from twinify_lite.verification import verify
 
     if twin.is_private:
         verify(twin.statement)
+        require_consistent(artifact.read_twin(source))
     policy.check_statement(twin.statement)
     policy.check_columns(given_columns(twin.schema))
     policy.check_columns(next(iter(twin.batches(1))).column_names)
