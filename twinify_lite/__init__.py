@@ -39,6 +39,7 @@ _EXPORTS = {
     "Twin": "twinify_lite.twin",
     "TwinError": "twinify_lite.errors",
     "approximate_sigma": "twinify_lite.dpsvi",
+    "certificate": "twinify_lite.report",
     "decode": "twinify_lite.encode",
     "discover": "twinify_lite.discover",
     "dry_run": "twinify_lite.twin",
@@ -46,9 +47,10 @@ _EXPORTS = {
     "fit": "twinify_lite.twin",
     "load": "twinify_lite.twin",
     "log_softmax_lookup": "twinify_lite.dpsvi",
+    "private_score": "twinify_lite.score.private",
     "read_table": "twinify_lite.table",
-    "score": "twinify_lite.score",
     "risk": "twinify_lite.risk",
+    "score": "twinify_lite.score",
     "subsample_batchify_data": "twinify_lite.dpsvi",
     "write_table": "twinify_lite.table",
 }
@@ -82,10 +84,12 @@ if TYPE_CHECKING:
     from twinify_lite.risk import Risk as Risk
     from twinify_lite.risk import risk as risk
     from twinify_lite.policy import Policy as Policy
+    from twinify_lite.report import certificate as certificate
     from twinify_lite.schema import Column as Column
     from twinify_lite.schema import Schema as Schema
     from twinify_lite.score import Score as Score
     from twinify_lite.score import score as score
+    from twinify_lite.score.private import private_score as private_score
     from twinify_lite.table import PrivateTable as PrivateTable
     from twinify_lite.table import read_table as read_table
     from twinify_lite.table import write_table as write_table
