@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from twinify_lite.twin import Twin
 
 SAMPLED = 10_000
+TARGET = "readmitted"
 DELTA = 1e-6
 
 
@@ -41,14 +43,15 @@ def demo(
 ) -> None:
     """Make up a hospital, and a twin of it.
 
-    Writes the made-up table, fits a private twin, samples 10,000 rows, and shows both side by side. Takes a minute or
-    two.
+    Writes the made-up table, fits a private twin, samples 10,000 rows, scores them, writes a page about it, and shows
+    both tables side by side. Takes a minute or two.
     """
-    names = ("hospital.csv", "schema.toml", "hospital.twin", "synthetic.csv")
-    data, schema, target, synthetic = (os.path.join(folder, name) for name in names)
+    names = ("hospital.csv", "schema.toml", "hospital.twin", "synthetic.csv", "report.html")
+    files = [os.path.join(folder, name) for name in names]
+    data, schema, target, synthetic, page = files
     _require_budget(epsilon, seed)
     _make(folder)
-    require_free([data, schema, target, synthetic], force=force)
+    require_free(files, force=force)
     with Progress(quiet=quiet) as progress:
         progress("compiling")
         twin = _fitted(rows, data, schema, epsilon=epsilon, seed=seed, progress=progress)
@@ -59,10 +62,11 @@ def demo(
 
     twin.save(target)
     write_table(twin.batches(SAMPLED), synthetic)
+    figures = _scored(data, synthetic, schema, page, twin, quiet=quiet)
     if not twin.is_private:
         warn_not_private(twin.statement.get("why_not"))
     if as_json:
-        show_json({"files": [data, schema, target, synthetic], "rows": twin.rows, "statement": twin.statement})
+        show_json({"files": files, "rows": twin.rows, "statement": twin.statement, "figures": figures})
         return
     # Both from their files, as anybody would look at them.
     show(compare(pd.read_csv(data), pd.read_csv(synthetic)))
@@ -70,7 +74,7 @@ def demo(
     show("\n".join(three_lines(twin.statement)))
     show(f"\nIn {folder}: {', '.join(names)}.")
     if not quiet:
-        note(f"Next: look at {synthetic}; twin verify {target}; twin fit YOUR.csv --epsilon 1")
+        note(f"Next: open {page} in a browser; twin explain {target}; twin fit YOUR.csv --epsilon 1")
 
 
 def _fitted(rows: int | None, data: str, schema: str, *, epsilon: float, seed: int | None, progress: Progress) -> Twin:
@@ -85,6 +89,17 @@ def _fitted(rows: int | None, data: str, schema: str, *, epsilon: float, seed: i
         file.write(SCHEMA.encode())
     declared = Schema.from_toml(SCHEMA)
     return fit(data, epsilon=epsilon, delta=DELTA, schema=declared, insecure_seed=seed, progress=progress)
+
+
+def _scored(data: str, synthetic: str, schema: str, page: str, twin: Twin, *, quiet: bool) -> dict[str, Any]:
+    """Score the rows as anybody would, write the page, and tell the figures that matter most."""
+    from twinify_lite.score import score
+
+    with Progress(quiet=quiet) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of packages that the score uses
+        found = score(data, synthetic, target=TARGET, schema=schema, progress=progress)
+    found.report(page, twin=twin)
+    return {key: found.figure(key).whole for key in ("tvd_1way", "tvd_2way", "tvd_3way", "quality", "auc")}
 
 
 def _require_budget(epsilon: float, seed: int | None) -> None:

@@ -18,6 +18,8 @@ GROUP = "Closeness to real rows (sanity checks, not a privacy proof)"
 _ASKED, _AMONG = 1_000, 20_000
 # Distances that are held at once.
 _CHUNK = 50
+# A place that is farther from all others than any range.
+_FAR = 1e30
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -82,7 +84,7 @@ class _Scale:
             one, other = asked.cells[column.name], among.cells[column.name]
             state = one.state[part, None] != other.state[None, :]
             if column.is_ranged:
-                scaled = [(v / self._widths[column.name]).astype(np.float32) for v in (one.value[part], other.value)]
+                scaled = [self._scaled(column.name, values) for values in (one.value[part], other.value)]
                 apart = np.minimum(np.abs(scaled[0][:, None] - scaled[1][None, :]), 1)
                 apart *= one.state[part, None] == VALUE
             else:
@@ -90,6 +92,10 @@ class _Scale:
                 apart &= one.state[part, None] == VALUE
             total += np.where(state, np.float32(1), apart)
         return total / len(asked.columns)
+
+    def _scaled(self, name: str, values: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.clip(values / self._widths[name], -_FAR, _FAR).astype(np.float32)
 
 
 def _width(values: np.ndarray) -> float:

@@ -37,16 +37,26 @@ def correlation(compared: Comparison, rng: np.random.Generator) -> list[Figure]:
 
 
 def _correlations(sheet: Sheet, names: list[str]) -> np.ndarray:
+    """Of all pairs of columns; those that lack nothing are ranked once."""
     values = [sheet.number(name) for name in names]
-    return np.array([_spearman(one, other) for one, other in itertools.combinations(values, 2)])
+    whole = [np.isfinite(value).all() for value in values]
+    ranked = [rankdata(value) if is_whole else value for value, is_whole in zip(values, whole, strict=True)]
+    return np.array(
+        [
+            _correlation(ranked[i], ranked[j]) if whole[i] and whole[j] else _spearman(values[i], values[j])
+            for i, j in itertools.combinations(range(len(values)), 2)
+        ]
+    )
 
 
 def _spearman(one: np.ndarray, other: np.ndarray) -> float:
-    """NaN where too few rows have both, or one of them never changes."""
+    """Of the rows that have both; NaN where these are too few."""
     both = np.isfinite(one) & np.isfinite(other)
-    if both.sum() < _FEWEST:
-        return np.nan
-    ranks = rankdata(one[both]), rankdata(other[both])
+    return _correlation(rankdata(one[both]), rankdata(other[both])) if both.sum() >= _FEWEST else np.nan
+
+
+def _correlation(*ranks: np.ndarray) -> float:
+    """NaN where one of the two never changes."""
     if any(rank.std() == 0 for rank in ranks):
         return np.nan
     return float(np.corrcoef(*ranks)[0, 1])

@@ -61,7 +61,11 @@ def learning(compared: Comparison, target: Shared, rng: np.random.Generator) -> 
 
 
 _CLASSIFICATION = {
-    "auc": ("predicting {target}: AUC", "higher", "Area under the ROC curve (one class against the rest, mean) of"),
+    "auc": (
+        "predicting {target}: AUC",
+        "higher",
+        "Area under the ROC curve (each class against the rest) of",
+    ),
     "accuracy": ("predicting {target}: accuracy", "higher", "Share of rows predicted rightly by"),
 }
 _REGRESSION = {
@@ -97,12 +101,13 @@ def _classification(train: Sheet, test: Sheet, target: Shared, classes: np.ndarr
         warnings.simplefilter("ignore")
         model.fit(features.of_training, learnt)
         chances = model.predict_proba(features.of(test.take(np.flatnonzero(asked))))
-    ranked = []
+    ranked, sizes = [], []
     for value in np.unique(real):
         place = np.flatnonzero(model.classes_ == value)
         ranked.append(roc_auc_score(real == value, chances[:, place[0]]) if len(place) else 0.5)
+        sizes.append((real == value).sum())
     accuracy = (model.classes_[chances.argmax(axis=1)] == real).mean()
-    return {"auc": float(np.mean(ranked)), "accuracy": float(accuracy)}
+    return {"auc": float(np.average(ranked, weights=sizes)), "accuracy": float(accuracy)}
 
 
 def _known(sheet: Sheet, target: Shared, classes: np.ndarray) -> np.ndarray:
@@ -183,6 +188,8 @@ class _Features:
         self._columns = [column for column in train.columns if column != without]
         self._places = {c.name: _by_frequency(train, c) for c in self._columns if not c.is_ranged}
         self.categorical = [not column.is_ranged for column in self._columns]
+        # Trees refuse a column of which they have seen nothing.
+        self._unseen = {c.name for c in self._columns if c.is_ranged and not np.isfinite(train.number(c.name)).any()}
         self.of_training = self.of(train)
 
     def of(self, sheet: Sheet) -> np.ndarray:
@@ -192,6 +199,8 @@ class _Features:
         return np.stack([self._feature(sheet, column) for column in self._columns], axis=1)
 
     def _feature(self, sheet: Sheet, column: Shared) -> np.ndarray:
+        if column.name in self._unseen:
+            return np.zeros(sheet.rows)
         if column.is_ranged:
             return sheet.number(column.name)
         place = self._places[column.name][sheet.cells[column.name].value]

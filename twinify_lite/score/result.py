@@ -6,6 +6,7 @@ All of it is computed from the real rows, so none of it is covered by epsilon.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,12 @@ class Figure:
     synthetic: float | None = None
     heldout: float | None = None
     independent: float | None = None
+
+    def __post_init__(self) -> None:
+        for side in ("whole", "synthetic", "heldout", "independent"):
+            value = getattr(self, side)
+            if value is not None and not math.isfinite(value):
+                object.__setattr__(self, side, None)
 
 
 @dataclass(frozen=True, kw_only=True)
