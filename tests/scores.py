@@ -100,7 +100,7 @@ def score(names=("age", "sex", "ward"), levels=6, **more):
     ]
     return Score(
         **{
-            "rows": {"real": 20_000, "synthetic": 10_000, "heldout": 10_000, "compared": 10_000},
+            "rows": {"real": 20_000, "synthetic": 10_000, "held-out": 10_000, "reference": 10_000, "compared": 10_000},
             "is_split": True,
             "target": names[-1],
             "figures": tuple(figures()),

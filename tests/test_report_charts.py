@@ -1,5 +1,6 @@
 """The charts of a report: bars as long as their counts, rings where figures stand, shades of distances."""
 
+import itertools
 import re
 from xml.etree import ElementTree
 
@@ -73,6 +74,24 @@ def test_many_bins_are_put_together_and_missing_stays_alone():
     assert (told[-1], sum(told)) == (7, sum(counts))
 
 
+@pytest.mark.parametrize(
+    ("labels", "apart"),
+    [
+        (("0 to 5", "5 to 10", "clotted", "missing"), ["clotted", "missing"]),
+        (("below 1", "1 and more", "-1"), ["-1"]),
+        (("1", "2", "missing"), ["missing"]),
+        (("1", "2", "3"), []),
+    ],
+)
+def test_what_lies_on_no_axis_stands_apart(labels, apart):
+    counts = tuple(range(1, len(labels) + 1))
+    picture = bars(made("number", labels, (counts,), names=("synthetic",)))
+    edges = [(float(rect.get("x")), float(rect.get("width"))) for rect in drawn(picture)]
+    gaps = [after[0] - before[0] - before[1] for before, after in itertools.pairwise(edges)]
+    assert [gap > 10 for gap in gaps] == [place == len(labels) - len(apart) - 1 for place in range(len(gaps))]
+    assert (f"apart: {', '.join(apart)}" in picture) == bool(apart)
+
+
 @pytest.mark.parametrize("kind", ["category", "number"])
 def test_a_column_without_cells_is_drawn_without_bars_that_could_mislead(kind):
     _, long = of(
@@ -110,16 +129,17 @@ def test_a_figure_stands_between_independent_columns_and_heldout_rows(given, whe
     assert verdict(figure(*given)).startswith(words)
 
 
-def test_the_ring_stands_where_the_figure_does_and_never_outside_of_its_drawing():
+@pytest.mark.parametrize("width", [132, 280])
+def test_the_ring_stands_where_the_figure_does_and_never_outside_of_its_drawing(width):
     def at(synthetic):
-        (ring,) = drawn(position("one", figure("lower", synthetic, 0.02, 0.10)), "circle")
+        (ring,) = drawn(position("one", figure("lower", synthetic, 0.02, 0.10), width), "circle")
         return float(ring.get("cx"))
 
     worst, middle, best = at(0.10), at(0.06), at(0.02)
     assert middle == pytest.approx((worst + best) / 2)
     assert worst < middle < best
-    assert 0 < at(9.0) < worst
-    assert best < at(-9.0) < 132
+    assert 5 < at(9.0) < worst
+    assert best < at(-9.0) < width - 5
 
 
 def test_the_heat_map_has_a_darker_cell_for_a_larger_distance_each_in_its_place():

@@ -6,6 +6,7 @@ of different sizes are compared by shares, so a bar is as long as its count over
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ MOST_BINS = 60
 _ROW, _TOP = 22, 20
 _NAMES, _LENGTH = 116, 122
 _PLOT, _LEFT = 150, 46
+_RANGE = re.compile(r"^below | to | and more$")
 _ORDERED = ("number", "integer", "datetime")
 
 
@@ -41,6 +43,14 @@ class Bars:
     def is_histogram(self) -> bool:
         """Whether the labels are many and in order: then they stand side by side and share one axis."""
         return self.kind in _ORDERED or (self.kind == "ordinal" and len(self.labels) > MOST_ROWS)
+
+    @property
+    def apart(self) -> int:
+        """How many bars at the end of a histogram lie on no axis: special values, and "missing"."""
+        ranges = [place for place, text in enumerate(self.labels) if _RANGE.search(text)]
+        if ranges:
+            return len(self.labels) - 1 - ranges[-1]
+        return int(len(self.labels) > 1 and self.labels[-1] == MISSING)
 
     def only(self, places: Sequence[int], rest: str | None = None) -> Bars:
         """The bars at `places`, and under the label `rest` all the others together."""
@@ -68,9 +78,9 @@ def _largest(given: Bars) -> Bars:
 
 
 def _merged(given: Bars) -> Bars:
-    """Bins put together until they are few enough to be seen; "missing" stays by itself."""
+    """Bins put together until they are few enough to be seen; what lies on no axis stays by itself."""
     while len(given.labels) > MOST_BINS:
-        last = len(given.labels) - (given.labels[-1] == MISSING)
+        last = len(given.labels) - given.apart
         pairs = [tuple(range(start, min(start + 2, last))) for start in range(0, last, 2)]
         pairs += [(place,) for place in range(last, len(given.labels))]
         labels = tuple(given.labels[pair[0]] for pair in pairs)
@@ -147,10 +157,10 @@ def _histogram(given: Bars) -> Markup:
 
 
 def _place(given: Bars, place: int) -> tuple[float, float]:
-    """Where a bin begins and how wide it is; "missing" stands apart."""
-    apart = 12 if given.labels[-1] == MISSING and len(given.labels) > 1 else 0
-    width = (WIDTH - _LEFT - apart) / len(given.labels)
-    return _LEFT + place * width + (apart if place == len(given.labels) - 1 else 0), width
+    """Where a bin begins and how wide it is; what lies on no axis stands apart."""
+    gap = 12 if given.apart else 0
+    width = (WIDTH - _LEFT - gap) / len(given.labels)
+    return _LEFT + place * width + (gap if place >= len(given.labels) - given.apart else 0), width
 
 
 def _bins(given: Bars, most: float) -> Iterator[Markup]:
@@ -184,14 +194,13 @@ def _axis(most: float) -> list[Markup]:
 
 
 def _ticks(given: Bars) -> Iterator[Markup]:
-    """As many labels under the bins as there is room for: the first and the last, and "missing"."""
-    if not given.labels:
-        return
-    has_missing = given.labels[-1] == MISSING and len(given.labels) > 1
-    last = len(given.labels) - 1 - has_missing
-    yield label(_LEFT, _PLOT + 16, given.labels[0], room=130, class_="m")
+    """The ends of the axis, and below them what stands apart."""
+    last = len(given.labels) - 1 - given.apart
+    if last >= 0:
+        yield label(_LEFT, _PLOT + 16, given.labels[0].partition(" to ")[0], room=130, class_="m")
     if last > 0:
         x, width = _place(given, last)
-        yield label(x + width, _PLOT + 16, given.labels[last], room=130, class_="m e")
-    if has_missing:
-        yield label(WIDTH, _PLOT + 34, MISSING, class_="m e")
+        yield label(x + width, _PLOT + 16, given.labels[last].rpartition(" to ")[2], room=130, class_="m e")
+    if given.apart:
+        texts = ", ".join(shown(text, 20) for text in given.labels[last + 1 :])
+        yield label(WIDTH, _PLOT + 34, f"apart: {texts}", room=WIDTH - _LEFT, class_="m e")

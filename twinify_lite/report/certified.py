@@ -113,7 +113,7 @@ def _schema(given: Certificate) -> Markup:
         "Schema",
         element("p", "Ranges and levels are declared as public, or were found from the privacy budget."),
         table("The columns of the twin", head, rows, words=4),
-        [element("h3", "Constraints"), listed(map(str, given.schema.constraints))]
+        [element("h3", "Constraints"), listed(str(one).strip('"') for one in given.schema.constraints)]
         if given.schema.constraints
         else None,
     )

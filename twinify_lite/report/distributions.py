@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -45,16 +43,16 @@ def _labels(column: Column) -> tuple[str, ...]:
     if column.is_levelled:
         other = () if column.other is None else (column.other,)
         return (*map(str, column.levels), *other, *missing)
-    edges = layout(column, BINS).edges
-    return (*_ranges(_spelled(column, edges)), *map(str, column.special or ()), *missing)
+    return (*_ranges(column, layout(column, BINS).edges), *map(str, column.special or ()), *missing)
+
+
+def _ranges(column: Column, edges: np.ndarray) -> list[str]:
+    """Each bin from its first value to its last or, where values lie as close as one likes, to the next bin."""
+    lows, highs = _spelled(column, edges[:-1]), _spelled(column, edges[1:-1] - (column.kind == "integer"))
+    pairs = zip(lows, [*highs, str(column.max)], strict=True)
+    return [low if low == high else f"{low} to {high}" for low, high in pairs]
 
 
 def _spelled(column: Column, values: np.ndarray) -> list[str]:
-    """Values as the column has them; the edge after the last may lie beyond it."""
-    cells = Cells(values[:-1], np.full(len(values) - 1, VALUE, np.int16))
-    return [*map(str, write(column, cells).to_pylist()), str(column.max)]
-
-
-def _ranges(edges: Sequence[str]) -> list[str]:
-    """From each edge to the next."""
-    return [low if low == high else f"{low} to {high}" for low, high in pairwise(edges)]
+    """Values as the column has them."""
+    return [str(text) for text in write(column, Cells(values, np.full(len(values), VALUE, np.int16))).to_pylist()]

@@ -28,10 +28,11 @@ def in_short(score: Score) -> Markup:
 
 def _rows(score: Score) -> str:
     rows = score.rows
-    heldout = f"{rows['heldout']:,} held-out real rows" if rows.get("heldout") else "no held-out rows"
-    half = ", which are a half of the real ones set apart" if score.is_split else ""
-    at = f" The figures in columns compare {rows['compared']:,} rows of each." if rows.get("compared") else ""
-    return f"{rows['synthetic']:,} synthetic rows against {rows['real']:,} real ones, and {heldout}{half}.{at}"
+    half = "a random half of the real ones" if score.is_split else "real rows that nothing was fitted to"
+    return (
+        f"{rows['synthetic']:,} synthetic rows against {rows['real']:,} real ones. Held out are {rows['held-out']:,} "
+        f"rows, {half}; beside them, {rows['compared']:,} synthetic rows are compared, so that all are equally many."
+    )
 
 
 def _leading(score: Score) -> list[Figure]:

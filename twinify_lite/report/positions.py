@@ -10,8 +10,8 @@ from twinify_lite.report.svg import drawing, line
 if TYPE_CHECKING:
     from twinify_lite.score.result import Figure
 
-#: Beyond the two ends, as a share of what lies between them.
-_BEYOND = 0.25
+#: So near to the edges of its drawing may the ring stand, where the figure lies beyond the two ends.
+_EDGE = 6.0
 #: If the two ends are nearer than this share of the larger, a place between them says nothing. Distances are near 0.
 _APART = {"lower": 0.25, "higher": 0.05}
 _SMALL = 132
@@ -56,7 +56,7 @@ def position(ident: str, figure: Figure, width: int = _SMALL) -> Markup | None:
     if where is None:
         return None
     low, span, middle = 14.0, width - 28.0, 10.0
-    x = low + span * min(max(where, -_BEYOND / 2), 1 + _BEYOND / 2)
+    x = min(max(low + span * where, _EDGE), width - _EDGE)
     shapes = [
         line(low, middle, low + span, middle, class_="x"),
         line(low, middle - 6, low, middle + 6, class_="x"),

@@ -50,7 +50,7 @@ def fitting(text: str, room: float) -> str:
     """As much of `text` as fits into `room` pixels of 12 px letters, by a guess that is rather too wide.
 
     >>> fitting("diagnosis", 300), fitting("diagnosis of the ward", 60)
-    ('diagnosis', 'diagnosi…')
+    ('diagnosis', 'diagnos…')
     """
     text = shown(text)
     if sum(map(_width, text)) <= room:
