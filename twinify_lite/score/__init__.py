@@ -144,11 +144,8 @@ def _notes(compared: Comparison, marginals: Marginals, left_out: tuple[str, ...]
         )
     if target is None:
         yield "No model was trained to predict a column: name one with --target COLUMN."
-    crowded = [
-        one.columns[0]
-        for one, column in zip(marginals.orders[1], compared.real.columns, strict=True)
-        if column.is_ranged and max(cell.real for cell in one.worst) > _CROWDED
-    ]
+    ranged = [column.name for column in compared.real.columns if column.is_ranged]
+    crowded = [name for name in ranged if marginals.counter.largest_share(name) > _CROWDED]
     if crowded:
         yield (
             f"Nearly all numbers lie in one of the equally wide bins of {', '.join(map(repr, crowded))}: look at the "

@@ -130,6 +130,10 @@ class Counter:
             for place in worst
         )
 
+    def largest_share(self, name: str) -> float:
+        """The share of real rows in the fullest bin or level of a column."""
+        return float(self._tables[id(self._compared.real)].shares((name,))[1].max())
+
     def table(self, pair: PairScore) -> PairTable:
         """The joint table of a pair, real and synthetic, of its commonest levels."""
         both = [self._tables[id(sheet)] for sheet in (self._compared.real, self._compared.whole)]
