@@ -1,0 +1,151 @@
+"""`twin score`: what a user sees, and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from score_cases import people
+
+import twinify_lite as tw
+from twinify_lite.cli import main
+from twinify_lite.score import WARNING
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("score")
+    for name, seed in (("real.csv", 0), ("synthetic.csv", 1), ("holdout.csv", 2)):
+        tw.write_table(people(300, seed), path / name)
+    return path
+
+
+@pytest.fixture
+def run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return lambda *arguments: CliRunner().invoke(main, ["score", *arguments])
+
+
+def test_the_first_line_is_the_warning_and_progress_goes_to_stderr(run):
+    done = run("real.csv", "synthetic.csv", "--target", "retired")
+    assert done.exit_code == 0
+    assert done.stdout.split("\n")[0] == WARNING
+    assert "predicting retired: AUC" in done.stdout
+    assert "counting ..." in done.stderr
+    assert "counting" not in done.stdout
+
+
+def test_json_is_one_document_with_the_warning_first(run):
+    done = run("real.csv", "synthetic.csv", "--holdout", "holdout.csv", "--json", "--quiet")
+    told = json.loads(done.stdout)
+    assert next(iter(told)) == "warning"
+    assert told["rows"]["held-out"] == 300
+    assert {figure["key"] for figure in told["figures"]} >= {"tvd_1way", "tvd_2way", "tvd_3way", "quality", "nearer"}
+    assert done.stderr == ""
+
+
+def test_a_page_is_written_whole_and_not_over_another_one(run, folder):
+    done = run("real.csv", "synthetic.csv", "--report", "page.html")
+    assert done.exit_code == 0
+    page = (folder / "page.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") or page.startswith("<!doctype html>")
+    assert WARNING in page
+    assert "--twin" in done.stderr
+    again = run("real.csv", "synthetic.csv", "--report", "page.html")
+    assert again.exit_code == 1
+    assert "--force" in again.stderr
+    assert (folder / "page.html").read_text() == page
+    assert run("real.csv", "synthetic.csv", "--report", "nowhere/page.html").exit_code == 1
+
+
+def test_the_page_finds_the_twin_of_the_table_and_tells_its_guarantee(run, folder, monkeypatch):
+    done = CliRunner().invoke(main, ["fit", "real.csv", "--epsilon", "1", "--quiet"])
+    assert done.exit_code == 0
+    done = run("real.csv", "synthetic.csv", "--report", "with_twin.html")
+    assert "with the guarantee of real.twin" in done.stderr
+    assert "(1, 1e-06)-differential privacy" in (folder / "with_twin.html").read_text()
+    other = run("real.csv", "synthetic.csv", "--report", "other.html", "--twin", "nothing.twin")
+    assert other.exit_code == 1
+    assert not (folder / "other.html").exists()
+    os.unlink("real.twin")
+
+
+def test_a_private_score_may_leave(run):
+    done = run("real.csv", "synthetic.csv", "--private", "1", "--target", "retired")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("(1, 1e-06)-differentially private: this score may leave the house.")
+    assert "NOT COVERED" not in done.stdout
+    told = json.loads(run("real.csv", "synthetic.csv", "--private", "1", "--json").stdout)
+    assert told["statement"]["private"] is True
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--private", "1", "--report", "x.html"],
+        ["--private", "1", "--holdout", "holdout.csv"],
+        ["--ledger", "book.json"],
+        ["--private"],
+        ["--seed", "-1"],
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(run, options):
+    assert run("real.csv", "synthetic.csv", *options).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["real.csv", "gone.csv"], "gone.csv"),
+        (["real.csv", "synthetic.csv", "--target", "retird"], "did you mean 'retired'"),
+        (["real.csv", "synthetic.csv", "--schema", "gone.toml"], "gone.toml"),
+        (["real.csv", "synthetic.csv", "--private", "0"], "epsilon"),
+    ],
+)
+def test_what_is_wrong_is_told_with_exit_code_1(run, arguments, said):
+    done = run(*arguments)
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    failed = json.loads(run(*arguments, "--json").stdout)
+    assert failed["error"]["exit_code"] == 1
+
+
+def test_a_private_score_past_the_limit_of_its_ledger_ends_with_exit_code_3(run):
+    first = run("real.csv", "synthetic.csv", "--private", "1", "--ledger", "book.json")
+    assert first.exit_code == 0
+    second = run("real.csv", "synthetic.csv", "--private", "1", "--ledger", "book.json")
+    assert second.exit_code == 3
+    assert "differentially private" not in second.stdout
+
+
+def test_the_warning_is_red_on_a_terminal(folder):
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "twinify_lite", "score", "real.csv", "synthetic.csv", "--quiet"]
+    with subprocess.Popen(command, cwd=folder, stdout=follower, stderr=subprocess.DEVNULL) as process:
+        os.close(follower)
+        shown = os.read(leader, 4096)
+        while b"independent" not in shown:
+            shown += os.read(leader, 4096)
+        try:
+            while os.read(leader, 4096):
+                pass
+        except OSError:  # how a terminal ends
+            pass
+        assert process.wait() == 0
+    os.close(leader)
+    assert shown.startswith(b"\x1b[31m")
+
+
+def test_no_cell_of_a_table_reaches_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tw.write_table(people(60), "real.csv")
+    tw.write_table(people(60).assign(age="CANARY-7f3a9c"), "synthetic.csv")
+    done = CliRunner().invoke(main, ["score", "real.csv", "synthetic.csv"])
+    assert done.exit_code == 1
+    assert "'age'" in done.stderr
+    assert "CANARY" not in done.output

@@ -1,0 +1,179 @@
+"""The private score: what one row can move, the noise that hides it, and that nothing else of the rows is used."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from score_cases import people, shuffled
+
+import twinify_lite as tw
+from twinify_lite.accountant import Gaussian
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, SchemaError
+from twinify_lite.ledger import Ledger
+from twinify_lite.score import private
+from twinify_lite.score.private import _release, _Sums
+from twinify_lite.score.reading import REAL, SYNTHETIC, read_sheets
+
+COLUMNS = ["age", "sex", "income", "retired"]
+SYNTHETIC_ROWS = people(80, 3)[COLUMNS].astype(object)
+
+
+def sums(rows, target=None, synthetic=SYNTHETIC_ROWS):
+    tables = {SYNTHETIC: tw.read_table(synthetic), REAL: tw.read_table(rows)}
+    sheets, _ = read_sheets(tables, None, by=SYNTHETIC, judged={SYNTHETIC})
+    plan = _Sums.of(sheets[SYNTHETIC], target)
+    return plan.sums(sheets[REAL]), plan.weights
+
+
+ROW = st.tuples(
+    st.one_of(st.integers(-1000, 1000), st.just("?")),
+    st.sampled_from(["female", "male", "unheard of", "", None]),
+    st.one_of(st.floats(-1e12, 1e12), st.none(), st.just("words")),
+    st.sampled_from(["yes", "no", "maybe", None]),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=st.lists(ROW, min_size=1, max_size=6), extra=ROW, target=st.sampled_from([None, "retired", "income"]))
+def test_one_row_adds_at_most_one_to_every_sum(rows, extra, target):
+    fewer, more = (pd.DataFrame(list(map(_texts, some)), columns=COLUMNS) for some in (rows, [*rows, extra]))
+    (before, weights), (after, _) = sums(fewer, target), sums(more, target)
+    assert len(before) == len(weights)
+    assert np.abs(after - before).max() <= 1 + 1e-9
+
+
+@settings(max_examples=15, deadline=None)
+@given(rows=st.lists(ROW, min_size=1, max_size=6), extra=ROW, other=ROW, target=st.sampled_from([None, "retired"]))
+def test_another_row_in_place_of_one_moves_no_sum_by_more_than_one(rows, extra, other, target):
+    one, two = (pd.DataFrame(list(map(_texts, [*rows, last])), columns=COLUMNS) for last in (extra, other))
+    assert np.abs(sums(one, target)[0] - sums(two, target)[0]).max() <= 1 + 1e-9
+
+
+def _texts(row):
+    return [None if cell is None else str(cell) for cell in row]
+
+
+def test_a_row_can_add_a_whole_one_so_no_less_noise_would_do():
+    synthetic = pd.DataFrame({"c": ["a"] * 40})
+    before, _ = sums(pd.DataFrame({"c": ["a"] * 5}), synthetic=synthetic)
+    after, _ = sums(pd.DataFrame({"c": ["a"] * 5 + ["b"]}), synthetic=synthetic)
+    assert after - before == pytest.approx([1.0, 1.0, 1.0])  # rows, mean distance, distance of the column
+
+
+def test_the_noise_is_that_of_the_receipt_over_all_sums_together():
+    weights, multiplier = np.array([1.0, 1.0, 0.5]), 3.0
+    drawn = []
+    for seed in range(400):
+        receipt = Ledger(1e6, 1e-6, insecure_seed=seed).spend(Gaussian(noise_multiplier=multiplier), "score")
+        released, noise = _release(receipt, np.array([100.0, 20.25, 7.0]), weights)
+        drawn.append(released)
+    exact = multiplier * math.sqrt(2.25) / weights
+    np.testing.assert_allclose(noise, exact, rtol=3e-3)
+    assert (noise >= exact).all()
+    deviations = np.std(drawn, axis=0)
+    assert (np.abs(deviations / exact - 1) < 0.15).all()  # half the noise would be at 0.5
+    np.testing.assert_allclose(np.mean(drawn, axis=0), [100, 20.25, 7], atol=4 * exact.max() / 20)
+
+
+def test_what_is_released_is_on_a_lattice_so_that_floats_tell_nothing():
+    receipt = Ledger(1.0, 1e-6).spend(Gaussian(noise_multiplier=10.0), "score")
+    released, _ = _release(receipt, np.array([1 / 3, math.pi]), np.ones(2))
+    assert (released * 1024 == np.round(released * 1024)).all()
+
+
+def test_the_figures_are_within_their_noise_of_the_exact_ones():
+    real, synthetic = people(8000, 0), people(8000, 1)
+    score = tw.private_score(real, synthetic, epsilon=2.0, target="retired")
+    exact = sums_of_figures(real, synthetic)
+    for figure in score.figures[:3]:
+        assert figure.value == pytest.approx(exact[figure.key], abs=2.5 * figure.noise)
+        assert 0 < figure.noise < 0.02
+    assert score.rows == pytest.approx(8000, abs=3 * score.rows_noise)
+    accuracy = score.figures[-1]
+    assert accuracy.key == "accuracy"
+    assert accuracy.value > 0.85 > accuracy.independent
+
+
+def sums_of_figures(real, synthetic):
+    tables = {SYNTHETIC: tw.read_table(synthetic), REAL: tw.read_table(real)}
+    sheets, _ = read_sheets(tables, None, by=SYNTHETIC, judged={SYNTHETIC})
+    found = _Sums.of(sheets[SYNTHETIC], None).sums(sheets[REAL])
+    return dict(zip(("tvd_1way", "tvd_2way", "tvd_3way"), found[1:4] / found[0], strict=True))
+
+
+def test_a_twin_without_dependence_is_seen_to_be_one():
+    good = tw.private_score(people(8000, 0), people(8000, 1), epsilon=2.0)
+    bad = tw.private_score(people(8000, 0), shuffled(people(8000, 1)), epsilon=2.0)
+    close, far = (next(figure for figure in score.figures if figure.key == "tvd_2way") for score in (good, bad))
+    assert close.value == pytest.approx(close.sampling, abs=0.02)
+    assert close.value < 0.5 * close.independent
+    assert far.value > 0.8 * far.independent
+
+
+def test_it_begins_with_what_covers_it_and_ends_with_a_statement_that_holds():
+    from twinify_lite.verification import verify
+
+    score = tw.private_score(people(200), people(200, 1), epsilon=0.5, delta=1e-7)
+    assert str(score).startswith("(0.5, 1e-07)-differentially private: this score may leave the house.")
+    assert "NOT COVERED" not in str(score)
+    told = json.loads(json.dumps(score.to_json(), allow_nan=False))
+    assert next(iter(told)) == "covered"
+    found = verify(told["statement"])
+    assert found.private
+    assert 0.49 < found.recomputed <= 0.5
+
+
+def test_a_seed_marks_it_as_not_private():
+    score = tw.private_score(people(60), people(60, 1), epsilon=1, insecure_seed=1)
+    assert str(score).startswith("NOT PRIVATE")
+    assert score.figures == tw.private_score(people(60), people(60, 1), epsilon=1, insecure_seed=1).figures
+    assert tw.private_score(people(60), people(60, 1), epsilon=1) != score
+
+
+def test_without_a_seed_the_noise_is_new_every_time():
+    scores = [tw.private_score(people(60), people(60, 1), epsilon=1).rows for _ in range(3)]
+    assert len(set(scores)) == 3
+
+
+CANARIES = {"age": "98765", "sex": "CANARY", "income": "CANARY words", "retired": "CANARY", "joined": "CANARY never"}
+
+
+def test_no_cell_of_one_person_gets_out_nor_makes_a_difference_to_what_is_asked():
+    real = people(60).astype(object)
+    real.loc[30, list(CANARIES)] = list(CANARIES.values())
+    score = tw.private_score(real, people(60, 1), epsilon=1.0, target="retired")
+    shown = str(score) + json.dumps(score.to_json()) + repr(score)
+    assert not any(word in shown for word in ("CANARY", "98765"))
+    assert [figure.name for figure in score.columns] == list(people(1))
+
+
+def test_real_rows_that_fit_in_nothing_are_scored_and_not_refused():
+    real = people(3).assign(age="words", sex=None, joined="words", income="words")
+    score = tw.private_score(real, people(60, 1), epsilon=1.0)
+    assert len(score.columns) == 6
+
+
+@pytest.mark.parametrize("wrong", [{"epsilon": 0}, {"epsilon": -1}, {"epsilon": math.inf}, {"delta": 0}])
+def test_a_budget_that_is_none_is_refused(wrong):
+    with pytest.raises(PrivacyParameterError):
+        tw.private_score(people(60), people(60, 1), **{"epsilon": 1.0, **wrong})
+
+
+def test_a_target_that_is_not_there_is_refused_before_anything_is_spent(monkeypatch):
+    monkeypatch.setattr(private, "_release", lambda *_: pytest.fail("released"))
+    with pytest.raises(SchemaError, match="'incme'"):
+        tw.private_score(people(60), people(60, 1), epsilon=1, target="incme")
+
+
+def test_it_is_charged_to_the_ledger_of_the_table(tmp_path):
+    path = tmp_path / "ledger.json"
+    book = tw.Book.create(path, epsilon=1.0, delta=1e-5, relation="add-remove")
+    tw.private_score(people(60), people(60, 1), epsilon=0.9, ledger=path)
+    assert book.total() == pytest.approx(0.8, abs=0.12)  # at the larger delta of the book
+    with pytest.raises(BudgetExceeded):
+        tw.private_score(people(60), people(60, 1), epsilon=0.9, ledger=path)
+    assert book.total() == pytest.approx(0.8, abs=0.12)
