@@ -122,6 +122,7 @@ def figure(better, synthetic, heldout, independent):
         (("lower", 0.030, 0.050, 0.020), None, "As good as held-out"),
         (("neither", 0.04, 0.02, 0.10), None, ""),
         (("lower", None, 0.02, 0.10), None, ""),
+        (("lower", 0.04, 0.02, float("nan")), None, "2 times that of held-out"),
     ],
 )
 def test_a_figure_stands_between_independent_columns_and_heldout_rows(given, where, words):

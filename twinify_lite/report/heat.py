@@ -17,6 +17,7 @@ BREAKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 MOST_COLUMNS = 40
 #: With more columns than this there is no room for numbers in the cells.
 _WITH_NUMBERS = 12
+_SIDE_BY_SIDE = 6
 _NAMES = 170
 
 
@@ -70,9 +71,9 @@ def _cells(places: dict[str, int], pairs: Sequence[PairScore], side: int) -> Ite
 
 
 def joint(pair: PairTable) -> Markup:
-    """The joint tables of a pair, real and synthetic side by side, in per cent of all rows."""
+    """The joint tables of a pair, real and synthetic, in per cent of all rows; side by side if there is room."""
     sides = [_joint(pair, who, shares) for who, shares in (("Real", pair.real), ("Synthetic", pair.synthetic))]
-    return element("div", sides, class_="two")
+    return element("div", sides, class_="two" if len(pair.labels[1]) <= _SIDE_BY_SIDE else None)
 
 
 def _joint(pair: PairTable, who: str, shares: Sequence[Sequence[float]]) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from twinify_lite.report.markup import Markup, element
@@ -20,7 +21,8 @@ _SMALL = 132
 def place(figure: Figure) -> float | None:
     """0 at independent columns, 1 at held-out real rows; None where the two are too near to tell."""
     ends = (figure.independent, figure.heldout)
-    if None in (*ends, figure.synthetic) or figure.better == "neither":
+    told = [value for value in (*ends, figure.synthetic) if value is not None and math.isfinite(value)]
+    if len(told) < 3 or figure.better == "neither":
         return None
     apart = figure.heldout - figure.independent
     right = apart < 0 if figure.better == "lower" else apart > 0
