@@ -1,9 +1,12 @@
 """Made-up scores, as large and as hostile as wanted: what the tests of the report share."""
 
+import dataclasses
 import itertools
 
 import numpy as np
+import pandas as pd
 
+import twinify_lite as tw
 from twinify_lite.score.result import CellScore, ColumnScore, Figure, PairScore, PairTable, PatternScore, Score
 
 HOSTILE = (
@@ -21,6 +24,34 @@ HOSTILE = (
     "javascript:window.hurt=1",
     "שלום עולם",
     "列の名前がとても長い場合にどう見えるか",
+)
+
+SCHEMA = tw.Schema.from_toml(
+    """
+rows = 500
+constraints = ["if age < 18 then smoker == 'no'"]
+[columns.age]
+kind = "integer"
+min = 0
+max = 99
+nullable = true
+[columns.smoker]
+kind = "category"
+levels = ["no", "</style><script>window.hurt=1</script>"]
+nullable = false
+[columns.cost]
+kind = "number"
+min = 0.0
+max = 10.0
+decimals = 2
+special = ["none"]
+nullable = false
+[columns."<b>seen</b>"]
+kind = "datetime"
+min = 2020-01-01
+max = 2020-12-31
+nullable = false
+"""
 )
 
 KINDS = ("integer", "category", "number", "ordinal", "datetime", "boolean")
@@ -123,3 +154,31 @@ def wide(columns=30, levels=40):
     """A score of many columns with many levels, some with long names."""
     names = [f"column {n}" if n % 4 else f"the {n}th column, which has a rather long name" for n in range(columns)]
     return score(names, levels)
+
+
+def with_name(name):
+    """A score in which `name` stands wherever a column or a level can."""
+    plain = score(["age", "sex"])
+    return dataclasses.replace(
+        plain,
+        columns=(column(name, labels=(name, "b", "c")), *plain.columns),
+        pairs=(dataclasses.replace(plain.pairs[0], columns=(name, "sex")), *plain.pairs),
+        tables=(dataclasses.replace(joint("a", "b", 2), columns=(name, "b"), labels=((name, "a"), ("b", name))),),
+        cells=(dataclasses.replace(plain.cells[0], columns=(name, "sex"), levels=("a", name)),),
+        patterns=(dataclasses.replace(plain.patterns[0], columns=(name,)),),
+        target=name,
+        notes=(name,),
+    )
+
+
+def people():
+    """A table that `SCHEMA` describes."""
+    ages = [str(age) if age % 7 else "" for age in range(500)]
+    return pd.DataFrame(
+        {
+            "age": ages,
+            "smoker": ["no", "no", "</style><script>window.hurt=1</script>", "no"] * 125,
+            "cost": ["1.25", "none", "9.5", "3.00"] * 125,
+            "<b>seen</b>": ["2020-02-03", "2020-11-30"] * 250,
+        }
+    )

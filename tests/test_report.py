@@ -18,47 +18,10 @@ from twinify_lite.errors import ArtifactError
 from twinify_lite.report import score_page
 from twinify_lite.report.certifying import NOT_PROMISED, PROMISED
 
-SCHEMA = tw.Schema.from_toml(
-    """
-rows = 500
-constraints = ["if age < 18 then smoker == 'no'"]
-[columns.age]
-kind = "integer"
-min = 0
-max = 99
-nullable = true
-[columns.smoker]
-kind = "category"
-levels = ["no", "</style><script>window.hurt=1</script>"]
-nullable = false
-[columns.cost]
-kind = "number"
-min = 0.0
-max = 10.0
-decimals = 2
-special = ["none"]
-nullable = false
-[columns."<b>seen</b>"]
-kind = "datetime"
-min = 2020-01-01
-max = 2020-12-31
-nullable = false
-"""
-)
-
 
 @pytest.fixture(scope="module")
 def twin():
-    ages = [str(age) if age % 7 else "" for age in range(500)]
-    people = pd.DataFrame(
-        {
-            "age": ages,
-            "smoker": ["no", "no", "</style><script>window.hurt=1</script>", "no"] * 125,
-            "cost": ["1.25", "none", "9.5", "3.00"] * 125,
-            "<b>seen</b>": ["2020-02-03", "2020-11-30"] * 250,
-        }
-    )
-    return tw.fit(people, epsilon=1.0, schema=SCHEMA)
+    return tw.fit(scores.people(), epsilon=1.0, schema=scores.SCHEMA)
 
 
 @pytest.fixture(scope="module")
@@ -180,33 +143,16 @@ def test_more_columns_than_the_heat_map_holds_show_those_of_the_worst_pairs():
     assert f"the worst, {first} and {second}, at" in html
 
 
-def with_name(name):
-    """A score in which `name` stands wherever a column or a level can."""
-    plain = scores.score(["age", "sex"])
-    return dataclasses.replace(
-        plain,
-        columns=(scores.column(name, labels=(name, "b", "c")), *plain.columns),
-        pairs=(dataclasses.replace(plain.pairs[0], columns=(name, "sex")), *plain.pairs),
-        tables=(
-            dataclasses.replace(scores.joint("a", "b", 2), columns=(name, "b"), labels=((name, "a"), ("b", name))),
-        ),
-        cells=(dataclasses.replace(plain.cells[0], columns=(name, "sex"), levels=("a", name)),),
-        patterns=(dataclasses.replace(plain.patterns[0], columns=(name,)),),
-        target=name,
-        notes=(name,),
-    )
-
-
 @pytest.mark.parametrize("name", scores.HOSTILE)
 def test_a_hostile_name_changes_the_text_of_a_page_and_no_element_or_attribute_of_it(name):
-    page, plain = Page(score_page(with_name(name))), Page(score_page(with_name("name")))
+    page, plain = Page(score_page(scores.with_name(name))), Page(score_page(scores.with_name("name")))
     assert [tag for tag, _ in page.starts] == [tag for tag, _ in plain.starts]
     assert [sorted(attributes) for _, attributes in page.starts] == [sorted(one) for _, one in plain.starts]
 
 
 @pytest.mark.parametrize("name", scores.HOSTILE)
 def test_no_name_hides_or_turns_the_text_of_a_page(name):
-    page = Page(score_page(with_name(name)))
+    page = Page(score_page(scores.with_name(name)))
     said = page.text().replace("\n", "")
     assert said.isprintable()
     assert "x" * 2000 not in said
