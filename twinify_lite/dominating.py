@@ -4,7 +4,8 @@ Convolving privacy loss distributions is a theorem for mechanisms that were fixe
 someone who has seen an earlier twin: its epsilon, its model, whether it is run at all. Gaussians may be chosen like
 that: if the squares of their mu never add up to more than a fixed limit, all of them together cost no more than one
 Gaussian of that limit (Smith, Thakurta 2022, arXiv:2210.17520, "Fully adaptive composition for Gaussian differential
-privacy"), also where they run at the same time (Vadhan, Zhang 2022, arXiv:2207.08335).
+privacy"), also where they are interactive and run at the same time (Vadhan, Zhang 2022, arXiv:2207.08335; with costs
+that are chosen on the way: Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023, arXiv:2309.05901).
 
 So a mechanism is replaced by a pair (mu, slack): a coin that knows nothing of the table falls on its edge with
 probability `slack` and gives everything away, and otherwise a Gaussian of that mu is released. A mechanism whose
