@@ -36,7 +36,7 @@ def verdict(figure: Figure) -> str:
     where = place(figure)
     if where is None:
         return _beside_heldout(figure)
-    if where >= 0.95:
+    if where >= 0.99:
         return "As good as held-out real rows."
     if where <= 0.05:
         return "No better than independent columns."
@@ -47,7 +47,7 @@ def _beside_heldout(figure: Figure) -> str:
     if figure.better == "neither" or figure.synthetic is None or not figure.heldout:
         return ""
     ratio = figure.synthetic / figure.heldout
-    if (ratio <= 1.05 and figure.better == "lower") or (ratio >= 0.95 and figure.better == "higher"):
+    if (ratio <= 1.05 and figure.better == "lower") or (ratio >= 0.99 and figure.better == "higher"):
         return "As good as held-out real rows."
     return f"{ratio:.2g} times that of held-out real rows."
 

@@ -93,7 +93,10 @@ def _range_bars(column: Shared, real: Sheet, synthetic: Sheet) -> tuple[list[str
         inner = np.linspace(low, high, _BARS - 1) if high > low else np.array([low])
         edges, labels = np.array([-np.inf, *inner, np.inf]), _open_labels(column, inner)
     coding = Coding(column, edges, (*labels, *column.specials, GONE))
-    return list(coding.labels), _counts(coding, real), _counts(coding, synthetic)
+    counts = [_counts(coding, sheet) for sheet in (real, synthetic)]
+    if np.isinf(edges[0]) and not (counts[0][0] or counts[1][0]):  # nothing is below what is said of below
+        return list(coding.labels[1:]), counts[0][1:], counts[1][1:]
+    return list(coding.labels), *counts
 
 
 def _open_labels(column: Shared, edges: np.ndarray) -> list[str]:

@@ -56,7 +56,8 @@ class Shared(NamedTuple):
                 return str(moment(self.column, int(value)))
             except (OverflowError, ValueError):
                 return "beyond all dates"
-        return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
+        is_plain = abs(value) < 1e15 and (value == round(value) or abs(value) >= 1000)
+        return f"{value:.0f}" if is_plain else f"{value:.4g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +138,12 @@ def _ranged(
     column: Column, arrays: Mapping[str, pa.ChunkedArray], decimals: Mapping[str, str]
 ) -> tuple[Shared, dict[str, Cells]]:
     # Another tool may have written whole numbers with decimals; they are compared as what they are.
+    read_as = column
     if column.kind == "integer":
-        column = column.replace(kind="number", dtype=None, distribution=None)
+        read_as = column.replace(kind="number", dtype=None, distribution=None)
     found = {}
     for name, array in arrays.items():
-        parts = [cells.parse(column, chunk, decimal=decimals[name]) for chunk in array.chunks]
+        parts = [cells.parse(read_as, chunk, decimal=decimals[name]) for chunk in array.chunks]
         value = np.concatenate([part.value for part in parts]).astype(np.float64)
         found[name] = Cells(value, np.concatenate([part.state for part in parts]))
     return Shared(column), found
