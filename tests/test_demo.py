@@ -83,10 +83,11 @@ def test_the_demo_writes_its_files_and_shows_both_tables(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", lambda old, new: replaced.add(new) or replace(old, new))
     ended = CliRunner().invoke(main, ["demo", "--folder", str(folder), "--rows", "500"])
     assert ended.exit_code == 0, ended.output
-    names = ["hospital.csv", "hospital.twin", "schema.toml", "synthetic.csv"]
+    names = ["hospital.csv", "hospital.twin", "report.html", "schema.toml", "synthetic.csv"]
     assert sorted(path.name for path in folder.iterdir()) == names
     assert len(pd.read_csv(folder / "hospital.csv")) == 500
     assert len(pd.read_csv(folder / "synthetic.csv")) == 10_000
+    assert "must not leave" in (folder / "report.html").read_text()
     assert "mean age" in ended.stdout
     assert "These people do not exist" in ended.stdout
     assert "(1, 1e-06)-differential privacy" in ended.stdout
