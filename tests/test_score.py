@@ -257,3 +257,18 @@ def test_independent_rows_keep_each_column_and_no_dependence():
     score = tw.score(people(2000), table)
     assert score.figure("tvd_1way").whole == pytest.approx(0, abs=1e-12)
     assert score.figure("tvd_2way").whole > 0.05
+
+
+def test_trees_grow_on_one_thread_and_give_the_others_back(monkeypatch):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"]
+
+    seen, fit = [], HistGradientBoostingClassifier.fit
+    monkeypatch.setattr(HistGradientBoostingClassifier, "fit", lambda *a, **k: seen.extend(threads()) or fit(*a, **k))
+    before = threads()
+    tw.score(people(200), people(200, seed=1), target="sex")
+    assert set(seen) == {1}
+    assert threads()[: len(before)] == before

@@ -81,10 +81,10 @@ if TYPE_CHECKING:
     from twinify_lite.errors import TableError as TableError
     from twinify_lite.errors import TwinError as TwinError
     from twinify_lite.ledger import Ledger as Ledger
-    from twinify_lite.risk import Risk as Risk
-    from twinify_lite.risk import risk as risk
     from twinify_lite.policy import Policy as Policy
     from twinify_lite.report import certificate as certificate
+    from twinify_lite.risk import Risk as Risk
+    from twinify_lite.risk import risk as risk
     from twinify_lite.schema import Column as Column
     from twinify_lite.schema import Schema as Schema
     from twinify_lite.score import Score as Score

@@ -37,9 +37,7 @@ _NOT_BOTH = "A private score has no {}: leave it out, or leave out --private, an
 @click.argument("real")
 @click.argument("synthetic")
 @click.option("--holdout", metavar="FILE", help="Real rows that nothing was fitted to.  [default: half of REAL]")
-@click.option(
-    "--target", metavar="COLUMN", help="Learn to predict it from synthetic rows, and test that on real ones."
-)
+@click.option("--target", metavar="COLUMN", help="Learn to predict it from synthetic rows, and test that on real ones.")
 @click.option("--schema", metavar="FILE", help="Of which kind the columns are.  [default: guessed from REAL]")
 @click.option("--report", metavar="FILE", help="Write a page for the browser, such as report.html.")
 @click.option("--twin", metavar="FILE", help="For the page: what SYNTHETIC is from.  [default: REAL's name with .twin]")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,16 @@ _REGRESSION = {
 }
 
 
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """One thread and no warnings for the trees: their threads wait actively, and on a busy machine for minutes."""
+    from threadpoolctl import threadpool_limits
+
+    with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="openmp"):
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _classes(target: Shared, real: Sheet) -> np.ndarray | None:
     """The classes that are frequent enough in the real rows; None for numbers, unless these are only two."""
     values = real.number(target.name)
@@ -97,8 +109,7 @@ def _classification(train: Sheet, test: Sheet, target: Shared, classes: np.ndarr
         return {"auc": 0.5, "accuracy": float((real == guess).mean())}
     features = _Features(train.take(np.flatnonzero(known)), without=target)
     model = HistGradientBoostingClassifier(random_state=0, categorical_features=features.categorical)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quietly():
         model.fit(features.of_training, learnt)
         chances = model.predict_proba(features.of(test.take(np.flatnonzero(asked))))
     ranked, sizes = [], []
@@ -124,8 +135,7 @@ def _regression(train: Sheet, test: Sheet, target: Shared, _classes: None) -> di
     features = _Features(train.take(np.flatnonzero(known)), without=target)
     model = HistGradientBoostingRegressor(random_state=0, categorical_features=features.categorical)
     real = test.number(target.name)[asked]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quietly():
         model.fit(features.of_training, train.number(target.name)[known])
         guess = model.predict(features.of(test.take(np.flatnonzero(asked))))
         return {"r2": float(r2_score(real, guess)), "mae": float(mean_absolute_error(real, guess))}
@@ -155,8 +165,7 @@ class Predictor:
         kind = HistGradientBoostingClassifier if is_class else HistGradientBoostingRegressor
         model = None if len(seen) < 2 else kind(random_state=0, categorical_features=features.categorical or None)
         if model is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with _quietly():
                 model.fit(features.of_training, values)
         usual = float(seen[counts.argmax()] if is_class else np.median(values))
         return cls(model, features, target, usual, None if is_class else float(np.ptp(values)) or 1.0)
@@ -171,8 +180,7 @@ class Predictor:
         return self._right(guess, real), self._right(np.full(rows.rows, self._usual), real)
 
     def _predicted(self, rows: Sheet) -> np.ndarray:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quietly():
             return self._model.predict(self._features.of(rows))
 
     def _right(self, guess: np.ndarray, real: np.ndarray) -> float:
@@ -248,8 +256,7 @@ def _auc_apart(real: Sheet, other: Sheet, rng: np.random.Generator) -> float:
         model = HistGradientBoostingClassifier(
             random_state=0, categorical_features=features.categorical or None, max_iter=60
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quietly():
             model.fit(rows[half != fold], is_other[half != fold])
-        scores[half == fold] = model.predict_proba(rows[half == fold])[:, 1]
+            scores[half == fold] = model.predict_proba(rows[half == fold])[:, 1]
     return float(np.mean([roc_auc_score(is_other[half == fold], scores[half == fold]) for fold in (0, 1)]))
