@@ -83,7 +83,7 @@ def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
     rows = _supposed(options.pop("rows", None), ready.schema)
     request = dataclasses.replace(request, options=options)
     require_plan(request, ready)
-    ledger, plans, receipts = _suppose(request, ready, rows)
+    ledger, plans, receipts = suppose(request, ready, rows)
     if request.book is not None and request.book.exists:
         request.book.require_room(ledger.receipts, relation=request.relation)
     return {
@@ -102,13 +102,13 @@ def require_room(request: Request, ready: Ready) -> None:
     """
     if request.book is None:
         return
-    ledger, _, _ = _suppose(request, ready, _supposed(None, ready.schema))
+    ledger, _, _ = suppose(request, ready, _supposed(None, ready.schema))
     if not request.book.exists:
         request.book.begin(ledger.receipts, epsilon=request.epsilon, delta=request.delta, relation=request.relation)
     request.book.require_room(ledger.receipts, relation=request.relation)
 
 
-def _suppose(request: Request, ready: Ready, rows: int) -> tuple[Ledger, Plans, dict[str, Receipt]]:
+def suppose(request: Request, ready: Ready, rows: int) -> tuple[Ledger, Plans, dict[str, Receipt]]:
     """What would be paid for if there were so many rows, on a ledger that nothing is run with."""
     ledger = request.ledger()
     if ready.schema.rows is None and request.relation == "add-remove":

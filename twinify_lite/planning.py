@@ -102,7 +102,7 @@ def _made_up(columns: int, declared: bool) -> Schema:
 def _choice(request: Request, schema: Schema, rows: int) -> Choice:
     # There is no table: a plan looks at the schema and the number of rows only.
     ready = Ready(request.family(None), None, schema, ())
-    ledger, plans, receipts = fitting._suppose(request, ready, rows)
+    ledger, plans, receipts = fitting.suppose(request, ready, rows)
     figures = (_tables if ready.family.name == "auto" else _steps)(plans.model, receipts, rows)
     facts = {"model": ready.family.name, "epsilon": ledger.epsilon, "delta": ledger.delta}
     return Choice(**facts, **figures, risk=risk(ledger))
@@ -120,7 +120,7 @@ def _tables(plan: Any, receipts: Mapping[str, Receipt], rows: int) -> dict[str, 
         "rows_a_step": float(rows),
         "steps": sum(what in receipts for what in plan.noise),
         "signal_to_noise": CELL * rows / pairs,
-        "ample": CELL * rules._SHARP,
+        "ample": CELL * rules.SHARP,
         "pairs": settings.measured_pairs,
         "share_error": single / rows,
     }
@@ -128,7 +128,7 @@ def _tables(plan: Any, receipts: Mapping[str, Receipt], rows: int) -> dict[str, 
 
 def _steps(plan: Any, receipts: Mapping[str, Receipt], rows: int) -> dict[str, Any]:
     """A declared model: gradients of a sample of the rows, clipped to norm 1 in units of the noise multiplier."""
-    from twinify_lite.models.fitting import _SHARP
+    from twinify_lite.models.fitting import SHARP
 
     settings = plan.settings_with(receipts)
     sampled = settings["sampling_rate"] * rows
@@ -137,7 +137,7 @@ def _steps(plan: Any, receipts: Mapping[str, Receipt], rows: int) -> dict[str, A
         "steps": settings["steps"],
         "rows_a_step": sampled,
         "signal_to_noise": sampled / settings["noise_multiplier"],
-        "ample": _SHARP,
+        "ample": SHARP,
         "pairs": None,
         "share_error": None,
     }

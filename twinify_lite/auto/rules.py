@@ -13,7 +13,7 @@ from twinify_lite.schema import Schema
 
 # Rows over the noise of a pair's cell: below the first nothing can be seen in pairs; at the second they are as fine as
 # the model makes use of, so fewer pairs would not be worth more.
-_BLIND, _SHARP = 10.0, 300.0
+_BLIND, SHARP = 10.0, 300.0
 # Of the budget (in parts of 1 / noise^2): for single columns, at least and at most; of the rest, for choosing pairs.
 _SINGLE, _CHOICE = (0.25, 0.5), 0.3
 # The noise of a single column's count should not exceed this share of the rows.
@@ -110,7 +110,7 @@ def _particles(rows: int, noise_multiplier: float, columns: int, part: float, pa
 
 def _affordable(rows: int, noise_multiplier: float, columns: int) -> int:
     """How many pairs can be measured sharply; at least two for every column."""
-    return max(2 * (columns - 1), int((rows / noise_multiplier / _SHARP) ** 2))
+    return max(2 * (columns - 1), int((rows / noise_multiplier / SHARP) ** 2))
 
 
 #: What a user may set, and the least and the most that makes sense.

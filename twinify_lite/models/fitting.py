@@ -44,7 +44,7 @@ _CHUNKS = 50
 _BATCH, _STEPS, _RATE = 1000, 600, 0.05
 # Rows of a step over its noise, from which on that rate is right. With fewer, Adam's steps follow the noise: at 200
 # rows and epsilon 1 (7 columns, `independent`) 1-way distances are 0.61 with the full rate, and 0.44 with 0.007.
-_SHARP = 150.0
+SHARP = 150.0
 
 
 class Checkpoint(Protocol):
@@ -71,7 +71,7 @@ class Plan:
         clearness = mechanism.sampling_rate * self.rows / mechanism.noise_multiplier
         settings = {**self.settings, "noise_multiplier": mechanism.noise_multiplier, "clearness": round(clearness, 2)}
         if "learning_rate" not in self.options:
-            settings["learning_rate"] = float(f"{_RATE * min(1.0, math.sqrt(clearness / _SHARP)):.3g}")
+            settings["learning_rate"] = float(f"{_RATE * min(1.0, math.sqrt(clearness / SHARP)):.3g}")
         return dataclasses.replace(self, mechanism=mechanism, settings=settings)
 
 
