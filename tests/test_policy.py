@@ -111,7 +111,7 @@ def test_all_that_a_request_breaks_is_said_at_once():
     assert "NOT PRIVATE" in lines[3]
 
 
-@pytest.mark.parametrize("name", ["ssn", "SSN", "Surname", "name", "file_names"])
+@pytest.mark.parametrize("name", ["ssn", "SSN", "Surname", "name", "file_names", " ssn ", "\uff33\uff33\uff2e"])
 def test_a_column_is_forbidden_by_its_name_or_by_a_pattern_in_any_case(name):
     with pytest.raises(PolicyRefused, match=repr(name)):
         Policy(forbidden_columns=["ssn", "*name*"]).check_columns(["age", name])

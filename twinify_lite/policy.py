@@ -14,6 +14,7 @@ import fnmatch
 import math
 import os
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -119,11 +120,8 @@ class Policy:
             )
 
     def _forbids(self, name: str) -> bool:
-        lower = name.lower()
-        return any(
-            lower == pattern.lower() or fnmatch.fnmatchcase(lower, pattern.lower())
-            for pattern in self.forbidden_columns
-        )
+        plain, patterns = _plain(name), map(_plain, self.forbidden_columns)
+        return any(plain == pattern or fnmatch.fnmatchcase(plain, pattern) for pattern in patterns)
 
 
 _KEYS = tuple(field.name for field in fields(Policy))
@@ -139,6 +137,11 @@ def as_policy(policy: Policy | str | os.PathLike[str] | None) -> Policy | None:
 def given_columns(schema: Schema) -> list[str]:
     """The columns that a twin of this schema models or shows: all but identifiers that are left out."""
     return [column.name for column in schema.columns if column.kind != "identifier" or column.sample != "omit"]
+
+
+def _plain(name: str) -> str:
+    """The name however it is typed: in any case, with spaces around it, with wide or composed letters."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def _refuse(problems: Iterable[str]) -> None:
