@@ -12,7 +12,9 @@ from test_cli_canary import SECRET, sings
 import twinify_lite as tw
 from twinify_lite import artifact, demo
 from twinify_lite.cli import main
-from twinify_lite.table import write_table
+from twinify_lite.errors import PolicyRefused
+from twinify_lite.schema.draft import draft
+from twinify_lite.table import read_table, write_table
 
 SCHEMA = 'rows = 500\n[columns.age]\nkind = "integer"\nmin = 0\nmax = 99\nnullable = false\n'
 MODEL = """
@@ -132,6 +134,45 @@ def test_a_twin_of_ones_own_model_has_distributions_only_where_the_model_may_run
     assert json.loads(ended.stdout)["model"]["steps"] == 20
     ended = twin("report", "own.twin", "--json", "--force", "--model", "own.py")
     assert sum(json.loads(ended.stdout)["synthetic"]["columns"][0]["counts"]) == 20_000
+
+
+ADDS = MODEL + "\n\ndef postprocess(frame):\n    return frame.assign(ssn=frame['age'])\n"
+
+
+def test_columns_that_a_model_adds_to_its_rows_are_held_to_the_policy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(ADDS)
+    Path("policy.toml").write_text('forbidden_columns = ["ssn"]')
+    people, schema = demo.hospital(500)[["age"]], tw.Schema.from_toml(SCHEMA)
+    how = {"epsilon": 1.0, "schema": schema, "model": "own.py", "options": {"steps": 20}}
+    with pytest.raises(PolicyRefused, match="forbids the columns 'ssn'"):
+        tw.fit(people, policy="policy.toml", ledger="data.ledger", **how)
+    assert not Path("data.ledger").exists()
+    tw.fit(people, **how).save("own.twin")
+    for known, why in (((), "not known without its code"), (("--model", "own.py"), "forbids the columns 'ssn'")):
+        ended = twin("report", "own.twin", "--policy", "policy.toml", *known)
+        assert (ended.exit_code, why in ended.stderr) == (3, True), ended.output
+    assert not Path("own.report.html").exists()
+
+
+def test_what_was_read_without_noise_and_accepted_is_told_in_red(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = demo.hospital(500)[["age", "sex"]]
+    tw.fit(people, epsilon=1.0, schema=draft(read_table(people), peek=True), accept=["age", "sex"]).save("peeked.twin")
+    ended = twin("report", "peeked.twin", "--json")
+    assert ended.exit_code == 0, ended.output
+    warning = json.loads(ended.stdout)["warning"]
+    assert warning.startswith("NOT COVERED BY EPSILON: ranges, levels or missing cells of 'age', 'sex' were read from")
+    assert warning in ended.stderr
+    text = Page(Path("peeked.report.html").read_text()).text()
+    assert warning in text
+    assert text.count("(read from the data, not covered by epsilon)") == 2
+
+
+def test_a_twin_of_which_nothing_was_accepted_has_no_warning(here):
+    ended = twin("report", "data.twin", "--json")
+    assert json.loads(ended.stdout)["warning"] is None
+    assert 'class="warning"' not in Path("data.report.html").read_text()
 
 
 def test_the_public_report_sings_of_no_person(tmp_path):

@@ -1,6 +1,7 @@
 """A policy: what it says is checked, and what it forbids is refused with all reasons at once."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -111,9 +112,11 @@ def test_all_that_a_request_breaks_is_said_at_once():
     assert "NOT PRIVATE" in lines[3]
 
 
-@pytest.mark.parametrize("name", ["ssn", "SSN", "Surname", "name", "file_names", " ssn ", "\uff33\uff33\uff2e"])
+@pytest.mark.parametrize(
+    "name", ["ssn", "SSN", "Surname", "name", "file_names", " ssn ", "\uff33\uff33\uff2e", "s\u200bsn"]
+)
 def test_a_column_is_forbidden_by_its_name_or_by_a_pattern_in_any_case(name):
-    with pytest.raises(PolicyRefused, match=repr(name)):
+    with pytest.raises(PolicyRefused, match=re.escape(repr(name))):
         Policy(forbidden_columns=["ssn", "*name*"]).check_columns(["age", name])
 
 

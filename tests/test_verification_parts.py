@@ -230,6 +230,10 @@ LIES = {
     "nothing public": (lambda p: p.statement.update(public=[]), "not what its relation and its own list"),
     "more that is hidden": (lambda p: p.statement["not_public"].append("all"), "calls not public is not what"),
     "households": (lambda p: p.statement.update(unit="one row is one household"), "must read: one row is one person"),
+    "no accountant": (
+        lambda p: p.statement.update(accountant=5),
+        "accountant and the cross-check of the statement must",
+    ),
     "another composition": (lambda p: p.statement.update(composition="none"), "The composition of the statement must"),
     "another relation": (lambda p: p.statement.update(relation="substitute"), "only adding or removing a row needs"),
     "a larger delta": (lambda p: p.receipt("pairs").update(delta=0.9), "'pairs' is quoted at delta 0.9"),

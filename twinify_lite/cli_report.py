@@ -1,4 +1,4 @@
-"""`twin report`: the release certificate of a twin, as a page and as JSON. All of it is public."""
+"""`twin report`: the release certificate of a twin, as a page and as JSON. It is as public as the twin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def report(
 
     The twin is verified first, as by `twin verify`, and refused if its statement does not hold or it is not private.
     The page tells what was recomputed, where the budget went, what that means for one person, and how synthetic rows
-    are distributed. Nothing of it is read from real rows, so it may be published.
+    are distributed. What it has from real rows was paid for, or is listed as public, so it may be published as the twin
+    may be.
     """
     source = twin or newest_twin(quiet=quiet)
     stem = os.path.splitext(source)[0] if source.endswith(".twin") else source
@@ -44,6 +45,8 @@ def report(
 
     certified = certificate(source, model=model, trust_model=trust_model, policy=policy)
     certified.save(page)
+    if certified.warning is not None:
+        note(certified.warning, fg="red")
     if certified.why_none is not None:
         note(f"Without distributions of synthetic rows. {certified.why_none}")
     if as_json:

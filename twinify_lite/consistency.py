@@ -100,6 +100,8 @@ def _words(statement: Mapping[str, Any], relation: Relation) -> Iterator[str]:
         yield "What the statement calls public is not what its relation and its own list make public."
     if statement["not_public"] != written["not_public"]:
         yield "What the statement calls not public is not what is hidden under its relation."
+    if not all(isinstance(statement[key], str) for key in ("accountant", "crosscheck")):
+        yield "The accountant and the cross-check of the statement must be named."
     for key in ("unit", "composition"):
         if statement[key] != written[key]:
             yield f"The {key} of the statement must read: {written[key]}."

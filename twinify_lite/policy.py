@@ -140,8 +140,9 @@ def given_columns(schema: Schema) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """The name however it is typed: in any case, with spaces around it, with wide or composed letters."""
-    return unicodedata.normalize("NFKC", name).casefold().strip()
+    """The name however it is typed: in any case, with spaces around it, with wide, composed or unseen letters."""
+    seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    return "".join(seen).casefold().strip()
 
 
 def _refuse(problems: Iterable[str]) -> None:

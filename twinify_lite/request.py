@@ -89,8 +89,8 @@ class Request:
         table = family.prepare(raw)
         begun = begin(table, declared)
         require_columns(begun)
-        if self.policy is not None:  # what a model's `preprocess` sees may come out in whatever it makes of it
-            self.policy.check_columns(dict.fromkeys([*given_columns(begun), *(() if table is raw else raw.columns)]))
+        if self.policy is not None:
+            self.policy.check_columns(_columns_of(family, begun, raw, table))
         if self.target is not None and self.target not in {column.name for column in begun.modelled}:
             raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
         taken = [] if table is raw else taken_from(raw, fill(None, raw))
@@ -175,6 +175,12 @@ def read_as_declared(data: Data, declared: Schema | None) -> PrivateTable:
     if not is_file or declared is None or declared.style is None:
         return read_table(data)
     return read_table(data, decimal=declared.style.decimal, encoding=declared.style.encoding)
+
+
+def _columns_of(family: Any, schema: Schema, raw: PrivateTable, table: PrivateTable) -> Iterable[str]:
+    """All columns that a twin could show: modelled, made by a `postprocess`, or seen by a `preprocess`."""
+    seen = () if table is raw else raw.columns
+    return dict.fromkeys([*given_columns(schema), *seen, *family.made_columns(schema)])
 
 
 def _is_a(kind: type, value: object) -> bool:

@@ -74,6 +74,10 @@ class Auto:
         """The table as it is: only declared models have something to do before."""
         return table
 
+    def made_columns(self, _schema: Schema) -> list[str]:
+        """None but those of the schema."""
+        return []
+
     def plan(self, schema: Schema, rows: int, noise_multiplier: float, options: Mapping[str, Any]) -> Plan:
         """Divide a budget that would pay for one Gaussian release of `noise_multiplier`.
 

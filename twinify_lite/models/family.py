@@ -11,6 +11,7 @@ import numpy as np
 from twinify_lite.ledger import Ledger
 from twinify_lite.models.fitting import Declared
 from twinify_lite.models.fitting import Plan as Steps
+from twinify_lite.models.processing import finished_columns
 from twinify_lite.receipt import Receipt
 from twinify_lite.table import PrivateTable
 
@@ -57,6 +58,10 @@ class Family:
     def prepare(self, table: PrivateTable) -> PrivateTable:
         """What the model's `preprocess` makes of the table, row by row."""
         return self.declared.prepare(table)
+
+    def made_columns(self, schema: Any) -> list[str]:
+        """The columns that the model's `postprocess` makes of generated rows."""
+        return finished_columns(self.source, schema)
 
     def plan(self, schema: Any, rows: int, _left: float, options: Mapping[str, Any]) -> Plan:
         """Steps by public rules."""

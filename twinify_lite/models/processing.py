@@ -146,13 +146,18 @@ def preprocess_problems(source: Source, raw: Schema) -> Iterator[str]:
 def postprocess_problems(source: Source, schema: Schema) -> Iterator[str]:
     """Whether `postprocess` does, on rows of `schema` as a model draws them."""
     if source.postprocess is not None:
-        yield from _problems(source, "postprocess", _drawn_frame(schema, _ROWS))
+        yield from _problems(source, "postprocess", _drawn(schema, _ROWS).to_pandas())
 
 
-def _drawn_frame(schema: Schema, rows: int) -> pd.DataFrame:
+def finished_columns(source: Source, schema: Schema) -> list[str]:
+    """The columns that `postprocess` makes, tried on made-up rows; none where there is no such function."""
+    return [] if source.postprocess is None else finish_table(source, _drawn(schema, _ROWS)).column_names
+
+
+def _drawn(schema: Schema, rows: int) -> pa.Table:
     """Rows that nobody has, as a model of `schema` draws them."""
     whole = made_up_schema(schema)
-    return decode(whole, made_up_arrays(whole, rows, seed=3), rows=rows).to_pandas()
+    return decode(whole, made_up_arrays(whole, rows, seed=3), rows=rows)
 
 
 def made_up_frame(schema: Schema, rows: int) -> pd.DataFrame:

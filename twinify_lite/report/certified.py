@@ -17,17 +17,23 @@ from twinify_lite.report.parts import details, facts, listed, section, table, te
 if TYPE_CHECKING:
     from twinify_lite.report.certifying import Certificate
     from twinify_lite.report.distributions import Distribution
-    from twinify_lite.schema import Column
+    from twinify_lite.schema import Column, Schema
 
 _SHORT, _LEVELS = 400, 40
+_LEAD = (
+    "What this page has from real rows was paid for from the budget, or is listed as public below. It may be published "
+    "as the twin may be."
+)
+_READ = " (read from the data, not covered by epsilon)"
 
 
 def certificate_page(given: Certificate) -> str:
-    """One self-contained HTML page, safe to publish: nothing of it is read from real rows."""
+    """One self-contained HTML page, as public as the twin: it tells what was paid for, or is listed as public."""
     page = Page(
         title=f"Release certificate of {shown(given.file)}",
         heading="Release certificate of a private twin",
-        lead=[guarantee_line(given.statement), " Nothing on this page is read from real rows; it may be published."],
+        lead=[guarantee_line(given.statement), f" {_LEAD}"],
+        warnings=() if given.warning is None else (given.warning,),
         sections={ident: (heading, made) for ident, heading, made in _sections(given)},
         footer=element("p", f"twinify_lite {__version__}, {given.made.isoformat()}. Check it: ", _check(given)),
     )
@@ -102,7 +108,7 @@ def _schema(given: Certificate) -> Markup:
         [
             name(column.name, 60),
             text_cell(column.kind),
-            text_cell(_values(column)),
+            text_cell([_values(column), _READ if column.name in given.schema.accepted else None]),
             text_cell("yes" if column.nullable else "no"),
         ]
         for column in given.schema.columns[:MOST_LISTED]
@@ -111,12 +117,19 @@ def _schema(given: Certificate) -> Markup:
     return section(
         "schema",
         "Schema",
-        element("p", "Ranges and levels are declared as public, or were found from the privacy budget."),
+        element("p", _origin(given.schema)),
         table("The columns of the twin", head, rows, words=4),
         [element("h3", "Constraints"), listed(str(one).strip('"') for one in given.schema.constraints)]
         if given.schema.constraints
         else None,
     )
+
+
+def _origin(schema: Schema) -> str:
+    """Where what the schema says comes from."""
+    but = ", or were read from the data where that is said" if schema.accepted else ""
+    kinds = " Kinds, decimals and formats were guessed from the cells, and count as public." if schema.guessed else ""
+    return f"Ranges and levels are declared as public, or were found from the privacy budget{but}.{kinds}"
 
 
 def _values(column: Column) -> Content:

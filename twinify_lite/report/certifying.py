@@ -1,4 +1,4 @@
-"""The release certificate: the public half of a report. Nothing of it is read from real rows."""
+"""The release certificate: the public half of a report, made from the file of a twin alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinify_lite import __version__
-from twinify_lite.errors import ArtifactError, ModelError, SchemaError
+from twinify_lite.errors import ArtifactError, ModelError, PolicyRefused, SchemaError
 
 if TYPE_CHECKING:
+    from twinify_lite.policy import Policy
     from twinify_lite.report.distributions import Distribution
     from twinify_lite.risk import Risk
     from twinify_lite.schema import Schema
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from twinify_lite.verification import Verification
 
 PROMISED = (
-    "Whatever the receipts paid for, and everything computed from it, is (epsilon, delta)-differentially private for "
-    "one row: the twin, all rows sampled from it, however many, and this certificate.",
+    "Whatever the receipts paid for, and everything computed from it and from what is listed as public, is "
+    "(epsilon, delta)-differentially private for one row: the twin, all rows sampled from it, however many, and this "
+    "certificate.",
     "The figure is an upper bound, recomputed here from the receipts by the accountants that are named.",
     "Only noised sums left the rows. What is listed as public, and nothing else, was taken from the table beside them.",
 )
@@ -59,6 +61,17 @@ class Certificate:
     policy: str | None = None
 
     @property
+    def warning(self) -> str | None:
+        """What stands in the twin that was neither declared nor paid for, if anything does."""
+        if not self.schema.accepted:
+            return None
+        return (
+            f"NOT COVERED BY EPSILON: ranges, levels or missing cells of {', '.join(map(repr, self.schema.accepted))} "
+            "were read from the real rows without noise, and accepted as public. They stand in the twin, in its rows "
+            "and below."
+        )
+
+    @property
     def html(self) -> str:
         """One self-contained page."""
         from twinify_lite.report.certified import certificate_page
@@ -72,6 +85,7 @@ class Certificate:
         drawn = [one._asdict() for one in self.distributions or ()]
         return {
             "certificate": 1,
+            "warning": self.warning,
             "package": f"twinify_lite {__version__}",
             "made": self.made.isoformat(),
             "twin": {"file": self.file, "sha256": self.sha256},
@@ -137,8 +151,8 @@ def _certified(path: str, twin: Twin | None, how: dict[str, Any], policy: Any) -
     from twinify_lite.schema import Schema
 
     policy = as_policy(policy)
-    members = artifact.read_twin(path)
     sha256 = _sha256(path)
+    members = artifact.read_twin(path)
     statement, facts, fitted = (
         artifact.json_from_bytes(members[name], name) for name in ("statement.json", "twin.json", "fitted.json")
     )
@@ -148,6 +162,8 @@ def _certified(path: str, twin: Twin | None, how: dict[str, Any], policy: Any) -
         policy.check_statement(statement)
         policy.check_columns(given_columns(schema))
     loaded, why = (twin, None) if twin is not None else _loaded(path, how)
+    if policy is not None:
+        _require_allowed_rows(policy, loaded)
     drawn, why = (None, why) if loaded is None else _drawn(loaded)
     if _sha256(path) != sha256:
         raise ArtifactError(f"{path} changed while it was read. Make the certificate again.")
@@ -192,6 +208,17 @@ def _loaded(path: str, how: dict[str, Any]) -> tuple[Twin | None, str | None]:
         return None, "The twin is of a model of its own, which was not given: see --model and --trust-model."
 
 
+def _require_allowed_rows(policy: Policy, twin: Twin | None) -> None:
+    """Refuse columns that a model's code adds to the rows, and a model whose code is not here to be tried."""
+    if twin is not None:
+        policy.check_columns(next(iter(twin.batches(1))).column_names)
+    elif policy.forbidden_columns:
+        raise PolicyRefused(
+            "The policy forbids columns, and which ones this twin's own model makes is not known without its code. "
+            "Give it: --model or --trust-model."
+        )
+
+
 def _drawn(twin: Twin) -> tuple[tuple[Distribution, ...] | None, str | None]:
     from twinify_lite.report.distributions import distributions
 
@@ -210,4 +237,7 @@ def _model(fitted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sha256(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    """Of the file as it is; what cannot be read is left to who reads it next, with better words."""
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return ""
