@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 
 import pytest
@@ -284,7 +285,7 @@ def test_what_samplers_may_err_by_is_what_the_book_counts(book):
     assert receipt.sampling_allowance == 1e-13
     assert Ledger(0.5, 1e-3).spend(STEPS, "DPSVI").sampling_allowance > 1e-13
     book.charge(RUN, 0, [STEPS])
-    assert book.read().slack > book.read().slack_of_one
+    assert book.read().slack > book.read().slack_of_sampled()
 
 
 def test_a_book_keeps_its_relation(tmp_path):
@@ -292,3 +293,31 @@ def test_a_book_keeps_its_relation(tmp_path):
     assert made.read().relation is Relation.SUBSTITUTE
     with pytest.raises(PrivacyParameterError, match="no theorem"):
         made.charge(RUN, 0, [STEPS])
+
+
+def test_a_release_under_another_relation_is_refused_by_the_book_itself(book):
+    receipt = Ledger(0.5, 1e-6, relation="substitute", book=book).spend(NOISY, "a")
+    with pytest.raises(PrivacyParameterError, match="under the relation 'add-remove', and this is under 'substitute'"):
+        receipt.redeem(Gaussian)
+    assert book.read().entries == ()
+
+
+def test_a_second_name_of_the_file_is_refused(book, tmp_path):
+    os.link(book.path, tmp_path / "b.ledger")
+    with pytest.raises(BookError, match="several names"):
+        book.charge(RUN, 0, [NOISY])
+    os.unlink(tmp_path / "b.ledger")
+    book.charge(RUN, 0, [NOISY])
+
+
+def test_sampled_fits_never_run_out_of_delta_before_epsilon(tmp_path):
+    made = Book.create(tmp_path / "many.ledger", epsilon=9.0, delta=1e-6)
+    small = PoissonGaussian(noise_multiplier=4.0, sampling_rate=0.01, steps=50)
+    for number in range(30):
+        made.charge(f"{number:08x}", 0, [small])
+    found = made.read()
+    slacks = [release.cost.slack for entry in found.entries for release in entry.releases]
+    assert slacks[:6] == [2e-8] * 5 + [1e-8]
+    assert found.slack < found.slack_limit
+    assert found.mu == pytest.approx(math.sqrt(sum(r.cost.mu**2 for e in found.entries for r in e.releases)))
+    assert found.epsilon <= 1.3 * accountant.epsilon([small] * 30, delta=1e-6)

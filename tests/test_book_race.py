@@ -140,6 +140,6 @@ def test_a_fit_that_is_killed_and_resumed_is_charged_once(folder):
         running.kill()
     resumed = subprocess.run([*command, "--resume"], cwd=folder, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stderr
-    assert "by 1 fit." in resumed.stderr
+    assert "by 1 release." in resumed.stderr
     entries = json.loads((folder / "a.ledger").read_text())["entries"]
     assert [(entry["run"], entry["stage"]) for entry in entries] == [(entries[0]["run"], 0), (entries[0]["run"], 1)]

@@ -30,7 +30,7 @@ def test_a_file_is_begun_shown_and_given_another_limit():
     lines = ended.stdout.splitlines()
     assert lines[0].startswith("a.ledger: (3, 1e-05)-differential privacy at most, under adding or removing one row")
     assert lines[1].startswith(f"Spent: epsilon {Book('a.ledger').total():.4g} at delta 1e-05")
-    assert "fit 0123abcd, stage 1: Gaussian (mu 0.25)" in ended.stdout
+    assert "  0123abcd, stage 1: Gaussian (mu 0.25)" in ended.stdout
     assert "slightly more or less here" in ended.stderr
     assert twin("ledger", "a.ledger", "--epsilon", 5).exit_code == 0
     assert [limit.epsilon for limit in Book("a.ledger").read().limits] == [3, 5]
@@ -41,7 +41,7 @@ def test_json_holds_the_file_and_what_it_adds_up_to():
     Book("a.ledger").charge("0123abcd", 0, [Gaussian(noise_multiplier=4.0)])
     shown = json.loads(twin("ledger", "a.ledger", "--json").stdout)
     assert shown["spent"]["epsilon"] == Book("a.ledger").total()
-    assert (shown["fits"], shown["relation"], shown["entries"][0]["run"]) == (1, "substitute", "0123abcd")
+    assert (shown["releases"], shown["relation"], shown["entries"][0]["run"]) == (1, "substitute", "0123abcd")
     assert 0 < shown["largest_fit"] < 3
 
 
@@ -85,7 +85,7 @@ def test_a_second_fit_is_refused_until_the_owner_raises_the_limit(table):
     begun, spent = ended.stderr.splitlines()[-3:-1]
     assert begun.startswith("a.ledger was begun with this fit as its limit, epsilon 1.0")
     assert spent.startswith("a.ledger: epsilon 0.99")
-    assert spent.endswith("is spent at delta 1e-06, by 1 fit.")
+    assert spent.endswith("is spent at delta 1e-06, by 1 release.")
     before = Path("a.ledger").read_text()
     ended = twin(*table, "--epsilon", 1, "--ledger", "a.ledger", "-o", "b.twin")
     assert (ended.exit_code, ended.stdout) == (3, "")
@@ -95,7 +95,7 @@ def test_a_second_fit_is_refused_until_the_owner_raises_the_limit(table):
     twin("ledger", "a.ledger", "--epsilon", 2)
     ended = twin(*table, "--epsilon", 1, "--ledger", "a.ledger", "-o", "b.twin")
     assert ended.exit_code == 0
-    assert "by 2 fits." in ended.stderr
+    assert "by 2 releases." in ended.stderr
 
 
 def test_a_fit_under_another_relation_or_from_a_seed_is_refused_before_the_table_is_read(table):

@@ -17,13 +17,15 @@ import os
 from collections.abc import Iterable
 
 from twinify_lite import accountant
-from twinify_lite.accountant import Mechanism, Relation
+from twinify_lite.accountant import ApproximateDP, Mechanism, Relation
 from twinify_lite.book_file import Contents, Entry, Limit, Release, now, parse
 from twinify_lite.dominating import dominate
 from twinify_lite.errors import BookError, BookRefused, BudgetExceeded, PrivacyParameterError, TableError
 from twinify_lite.locking import turn
 from twinify_lite.receipt import Receipt
 
+#: Of a limit that says nothing else: ten times that of one fit, as many fits share it.
+DELTA = 1e-5
 # Seconds that a charge waits for others, who need far less than one.
 _PATIENCE = 60.0
 # How much more than the plan for a supposed number of rows that for the counted one may cost.
@@ -41,7 +43,9 @@ class Book:
     Formal guarantee: what was granted is in the file, on the disk, before `charge` returns, and never adds up to more
     than the limit; however many processes charge one file at once, and wherever one of them is killed. The limit is one
     for whoever sets it without looking at a twin: raised because of one, it holds for the largest that it could have
-    been raised to. Two copies of a file know nothing of each other, and `locking.turn` says where there are no locks.
+    been raised to. It counts fits, not what is done with their files: two copies of a ledger file know nothing of each
+    other, two copies of a checkpoint that are both continued are charged once and show two twins, and `locking.turn`
+    says where there are no locks.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -64,7 +68,7 @@ class Book:
         path: str | os.PathLike[str],
         *,
         epsilon: float,
-        delta: float = 1e-6,
+        delta: float = DELTA,
         relation: Relation | str = Relation.ADD_REMOVE,
     ) -> Book:
         """Begin a ledger file with this limit. One that is there stays, and is refused."""
@@ -107,7 +111,17 @@ class Book:
             raise BookError(f"{self.path} cannot be read: {os.strerror(error.errno or 0)}.") from None
         except UnicodeDecodeError:
             text = ""
+        self._require_one_name()
         return parse(text, self.path)
+
+    def _require_one_name(self) -> None:
+        """Refuse hard links: writing replaces the file under the name that was used, and not under the others."""
+        with contextlib.suppress(OSError):
+            if os.stat(self.path).st_nlink > 1:
+                raise BookError(
+                    f"{self.path} has several names (hard links), of which only one would see what is charged. Keep "
+                    "one, and use symbolic links instead."
+                )
 
     def total(self) -> float:
         """The epsilon of everything that was charged, at the limit's delta."""
@@ -123,8 +137,8 @@ class Book:
             changed = dataclasses.replace(found, limits=(*found.limits, new))
             if not changed.is_within_limit:
                 raise BudgetExceeded(
-                    f"{self.path} holds fits that cost epsilon {changed.epsilon:.4g} at delta {new.delta:g} already, "
-                    "and what is spent stays spent. Set a limit above that."
+                    f"{self.path} holds releases that cost epsilon {changed.epsilon:.4g} at delta {new.delta:g} "
+                    "already, and what is spent stays spent. Set a limit above that."
                 )
             self._write(changed)
 
@@ -154,7 +168,7 @@ class Book:
         """Refuse a fit whose neighbours are others than those of this budget."""
         if relation is not None and relation != found.relation:
             raise PrivacyParameterError(
-                f"{self.path} keeps a budget under the relation '{found.relation}', and this fit has '{relation}': "
+                f"{self.path} keeps a budget under the relation '{found.relation}', and this is under '{relation}': "
                 f"what they cost cannot be added. Fit with --relation {found.relation}, or use another ledger file."
             )
 
@@ -167,29 +181,31 @@ class Book:
 
     def _refusal(self, found: Contents, entered: Contents) -> str:
         limit = found.limit
-        fits = f"{found.runs} fit{'s' * (found.runs != 1)}"
         if entered.epsilon > limit.epsilon:
             what = f"this would bring that to {entered.epsilon:.4g}. The limit is {limit.epsilon:g}"
             fix = f"ask for a smaller epsilon, or have the owner raise the limit: twin ledger {self.path} --epsilon E"
         else:
             what = f"this would take {entered.slack:.2g} of delta beside the noise, and {entered.slack_limit:.2g} is"
             what += " kept for that"
-            fix = f"fit with a smaller delta, or have the owner raise the limit's: twin ledger {self.path} --delta D"
+            fix = f"have the owner raise the limit's delta: twin ledger {self.path} --delta D"
+            if any(isinstance(release.mechanism, ApproximateDP) for release in entered.entries[-1].releases):
+                fix += ", or fit with a smaller one, or declare ranges and levels, which finding takes delta for"
             if limit.epsilon > _LARGE:
                 fix += (
                     f", or lower its epsilon below {_LARGE:g}, above which drawing rows from finitely many bits counts"
                 )
         return (
-            f"The ledger file {self.path} holds {fits}, epsilon {found.epsilon:.4g} at delta {limit.delta:g}, and "
-            f"{what}. Nothing was run: {fix}."
+            f"The ledger file {self.path} holds {found.counted}, epsilon {found.epsilon:.4g} at delta {limit.delta:g}, "
+            f"and {what}. Nothing was run: {fix}."
         )
 
     def _entry(self, found: Contents, run: str, stage: int, charged: tuple[Charged, ...]) -> Entry:
-        releases = []
+        releases: list[Release] = []
         for one in charged:
+            self.require_relation(found, one.relation if isinstance(one, Receipt) else None)
             mechanism = one.mechanism if isinstance(one, Receipt) else one
             what = one.what if isinstance(one, Receipt) else type(mechanism).__name__
-            cost = dominate(mechanism, found.relation, found.slack_of_one)
+            cost = dominate(mechanism, found.relation, found.slack_of_sampled(releases))
             releases.append(Release(what=what, mechanism=mechanism, cost=cost))
         return Entry(run=run, stage=stage, when=now(), releases=tuple(releases))
 

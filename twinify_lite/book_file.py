@@ -10,7 +10,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,10 @@ from twinify_lite.dominating import Cost, dominate
 from twinify_lite.errors import BookError, TwinError
 
 FORMAT = 1
-# Of the limit's delta: for all slacks together, and for that of one sampled mechanism. The first is fixed beforehand,
-# because whoever chooses the next fit by the last twin could else spend it only where the Gaussians left theirs unused.
-_SLACKS, _SLACK = 0.25, 0.02
+# Of the limit's delta: for all slacks together, and for each of the first sampled mechanisms, after so many of which it
+# is half of that, and so on, so that many fit in. The sum has a limit that is fixed beforehand, because whoever chooses
+# the next fit by the last twin could else spend it only where the Gaussians left theirs unused.
+_SLACKS, _SLACK, _SAME_SLACK = 0.25, 0.02, 5
 #: In total variation distance, how far all that one stage draws may be from its law where rows are sampled.
 SAMPLED = 1e-13
 _SAME = 1e-4  # relative, of a mu that another machine computed
@@ -92,13 +93,19 @@ class Contents:
 
     @property
     def runs(self) -> int:
-        """How many fits were charged, whether they ended or not."""
+        """How many fits and private scores were charged, whether they ended or not."""
         return len({entry.run for entry in self.entries})
 
     @property
-    def slack_of_one(self) -> float:
-        """What one sampled mechanism may take of delta."""
-        return _SLACK * self.limit.delta
+    def counted(self) -> str:
+        """The same in words."""
+        return f"{self.runs} release{'s' * (self.runs != 1)}"
+
+    def slack_of_sampled(self, beside: Iterable[Release] = ()) -> float:
+        """What the next sampled mechanism may take of delta, after all that is charged and those `beside` it."""
+        charged = [release for entry in self.entries for release in entry.releases]
+        before = sum(map(_is_sampled, [*charged, *beside]))
+        return _SLACK * self.limit.delta * 0.5 ** (before // _SAME_SLACK)
 
     @property
     def mu(self) -> float:
@@ -114,6 +121,11 @@ class Contents:
         given = math.fsum(release.cost.slack for entry in self.entries for release in entry.releases)
         drawn = sum(any(map(_is_sampled, entry.releases)) for entry in self.entries)
         return given + drawn * SAMPLED * (1 + math.exp(min(self.limit.epsilon, 700.0)))
+
+    @property
+    def slack_left(self) -> float:
+        """What the slacks of later fits may take of delta."""
+        return max(self.slack_limit - self.slack, 0.0)
 
     @property
     def slack_limit(self) -> float:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from twinify_lite.book_file import Contents, Entry
 
 ledger_option = click.option(
-    "--ledger", metavar="FILE", help="Charge this fit to the budget that all fits of the table share (`twin ledger`)."
+    "--ledger", metavar="FILE", help="Charge this to the budget that all releases of the table share (`twin ledger`)."
 )
 policy_option = click.option(
     "--policy", metavar="FILE", help="Refuse what this policy.toml forbids: epsilon, delta, relation, columns."
@@ -27,7 +27,7 @@ _OTHER_FIGURE = (
 @click.command()
 @click.argument("file")
 @click.option("--epsilon", type=float, help="The limit of all fits together. It begins the file, or changes its limit.")
-@click.option("--delta", type=float, help="Of the limit.  [default of a new file: 1e-6]")
+@click.option("--delta", type=float, help="Of the limit.  [default of a new file: 1e-5]")
 @click.option(
     "--relation",
     type=click.Choice(["add-remove", "substitute"]),
@@ -55,9 +55,8 @@ def ledger(file: str, epsilon: float | None, delta: float | None, relation: str 
 def _set(book: Any, epsilon: float | None, delta: float | None, relation: str | None) -> None:
     """Do what the options say, if they say anything."""
     if not book.exists and epsilon is not None:
-        type(book).create(
-            book.path, epsilon=epsilon, delta=1e-6 if delta is None else delta, relation=relation or "add-remove"
-        )
+        given = {} if delta is None else {"delta": delta}
+        type(book).create(book.path, epsilon=epsilon, relation=relation or "add-remove", **given)
         return
     if book.exists:
         book.require_relation(book.read(), relation)
@@ -69,7 +68,7 @@ def facts(found: Contents) -> dict[str, Any]:
     """What everything in a ledger file adds up to."""
     return {
         "spent": {"epsilon": found.epsilon, "delta": found.limit.delta, "mu": found.mu, "slack": found.slack},
-        "fits": found.runs,
+        "releases": found.runs,
         "largest_fit": found.largest_fit,
     }
 
@@ -85,8 +84,8 @@ def note_charged(file: str, *, is_new: bool) -> None:
             f"{file} was begun with this fit as its limit, epsilon {limit.epsilon:.4g} at delta {limit.delta:g}. To "
             f"set another, beforehand or now: twin ledger {file} --epsilon 3 --delta 1e-5"
         )
-    fits = f"{found.runs} fit{'s' * (found.runs != 1)}"
-    note(f"{file}: epsilon {found.epsilon:.4g} of {limit.epsilon:.4g} is spent at delta {limit.delta:g}, by {fits}.")
+    spent = f"epsilon {found.epsilon:.4g} of {limit.epsilon:.4g} is spent at delta {limit.delta:g}"
+    note(f"{file}: {spent}, by {found.counted}.")
     note(_OTHER_FIGURE)
 
 
@@ -95,13 +94,12 @@ def _lines(file: str, found: Contents) -> list[str]:
     words = {"add-remove": "adding or removing one row", "substitute": "replacing one row by another"}
     lines = [
         f"{file}: ({limit.epsilon:g}, {limit.delta:g})-differential privacy at most, under {words[found.relation]}.",
-        f"Spent: epsilon {found.epsilon:.4g} at delta {limit.delta:g} (an upper bound). Fits: {found.runs}.",
-        f"Left: one more fit of about epsilon {spent['largest_fit']:.3g} at delta {limit.delta:g}.",
-        f"Beside the noise, {found.slack:.2g} of delta is given away, of {found.slack_limit:.2g}.",
+        f"Spent: epsilon {found.epsilon:.4g} at delta {limit.delta:g}, by {found.counted} (an upper bound).",
+        f"Left: one more fit of about epsilon {spent['largest_fit']:.3g}, if its delta leaves room for it:",
+        f"  {found.slack:.2g} of {found.slack_limit:.2g} is taken that rare values and drawn rows may take of delta; a "
+        f"fit that looks for values takes a tenth of its own.",
     ]
-    lines += [
-        f"  {entry.when}  fit {entry.run[:8]}, stage {entry.stage + 1}: {_entry(entry)}" for entry in found.entries
-    ]
+    lines += [f"  {entry.when}  {entry.run[:8]}, stage {entry.stage + 1}: {_entry(entry)}" for entry in found.entries]
     changes = [f"{old.when}: epsilon {old.epsilon:g}, delta {old.delta:g}" for old in found.limits]
     return [*lines, f"Limits: {'; '.join(changes)}."]
 
