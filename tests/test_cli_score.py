@@ -57,7 +57,26 @@ def test_a_page_is_written_whole_and_not_over_another_one(run, folder):
     assert again.exit_code == 1
     assert "--force" in again.stderr
     assert (folder / "page.html").read_text() == page
-    assert run("real.csv", "synthetic.csv", "--report", "nowhere/page.html").exit_code == 1
+    nowhere = run("real.csv", "synthetic.csv", "--report", "nowhere/page.html")
+    assert (nowhere.exit_code, "--report" in nowhere.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("place", ["synthetic.csv", "./holdout.csv", "link.html"])
+def test_a_page_never_takes_the_place_of_a_table(run, folder, place):
+    if place == "link.html":
+        os.symlink("real.csv", place)
+    before = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+    done = run("real.csv", "synthetic.csv", "--holdout", "holdout.csv", "--report", place, "--force")
+    assert (done.exit_code, "one of the files that are read" in done.stderr) == (1, True)
+    assert {path.name: path.read_bytes() for path in folder.glob("*.csv")} == before
+
+
+def test_rows_that_are_copies_are_told_below_the_warning_and_on_the_page(run, folder):
+    done = run("real.csv", "real.csv", "--report", "copied.html")
+    first, second = done.stdout.split("\n")[:2]
+    assert first == WARNING
+    assert second.startswith("LOOKS COPIED: ")
+    assert second in (folder / "copied.html").read_text()
 
 
 def test_the_page_finds_the_twin_of_the_table_and_tells_its_guarantee(run, folder, monkeypatch):
@@ -70,6 +89,13 @@ def test_the_page_finds_the_twin_of_the_table_and_tells_its_guarantee(run, folde
     assert other.exit_code == 1
     assert not (folder / "other.html").exists()
     os.unlink("real.twin")
+
+
+def test_a_twin_of_other_columns_is_not_said_to_guarantee_anything_of_these_rows(run, folder, tmp_path):
+    tw.fit(people(300)[["age", "sex"]], epsilon=1).save(tmp_path / "other.twin")
+    done = run("real.csv", "synthetic.csv", "--report", "not_theirs.html", "--twin", str(tmp_path / "other.twin"))
+    assert (done.exit_code, "not from this twin: it has no column 'income'" in done.stderr) == (1, True)
+    assert not (folder / "not_theirs.html").exists()
 
 
 def test_a_private_score_may_leave(run):
@@ -87,6 +113,8 @@ def test_a_private_score_may_leave(run):
         ["--private", "1", "--report", "x.html"],
         ["--private", "1", "--holdout", "holdout.csv"],
         ["--ledger", "book.json"],
+        ["--delta", "1e-7"],
+        ["--twin", "data.twin"],
         ["--private"],
         ["--seed", "-1"],
     ],

@@ -268,3 +268,9 @@ def test_a_twin_from_a_seed_is_not_certified():
     seeded = tw.fit(people, epsilon=1.0, schema=schema, insecure_seed=1)
     with pytest.raises(ArtifactError, match="guarantees nothing"):
         tw.certificate(seeded)
+
+
+@pytest.mark.parametrize("given", [None, 5, {"a": 1}])
+def test_what_is_no_twin_is_not_certified(given):
+    with pytest.raises(ArtifactError, match="or the path of one"):
+        tw.certificate(given)

@@ -155,6 +155,12 @@ def test_the_heat_map_has_a_darker_cell_for_a_larger_distance_each_in_its_place(
     assert places[0][1] < places[1][1] == places[2][1]
 
 
+def test_the_heat_map_names_every_column_and_tells_a_distance_of_one():
+    pairs = [PairScore(columns=("a", "b"), tvd=1.0, heldout=0.0), PairScore(columns=("a", "c"), tvd=0.25, heldout=0.0)]
+    texts = [text.text for text in drawn(heat_map(["a", "b", "c"], pairs), "text")]
+    assert {"a", "b", "c", "1.00", ".25"} <= {*texts}
+
+
 def test_joint_tables_have_the_shares_of_both_tables():
     pair = scores.joint("a", "b", 2)
     told = [float(text) for text in re.findall(r'<td class="q\d">([0-9.]+)</td>', joint(pair))]

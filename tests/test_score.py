@@ -173,6 +173,46 @@ def test_columns_that_are_not_in_both_tables_are_told_and_left_out():
     assert "'joined', 'extra'" in score.notes[0]
 
 
+def test_a_column_of_keys_moves_no_figure_unless_it_is_declared():
+    tables = [people(300, seed) for seed in (0, 1)]
+    with_keys = [table.assign(key=[f"{seed} {n}" for n in range(300)]) for seed, table in enumerate(tables)]
+    score, plain = tw.score(*with_keys), tw.score(*tables)
+    assert score.figures == plain.figures
+    assert "'key'. To compare such texts, declare their kind" in score.notes[0]
+    declared = tw.score(*with_keys, schema=tw.Schema([tw.Column(name="key", kind="category")]))
+    assert "key" in [column.name for column in declared.columns]
+    with pytest.raises(SchemaError, match="'key' is not compared: it is not in all tables"):
+        tw.score(*with_keys, target="key")
+
+
+@pytest.mark.parametrize("target", [["sex"], 5, True])
+def test_a_target_is_a_name(target):
+    with pytest.raises(SchemaError, match="name of one column"):
+        tw.score(people(50), people(50, 1), target=target)
+
+
+def test_a_figure_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(SchemaError, match=r"no figure 'nothing'\. It has tvd_1way"):
+        good().figure("nothing")
+
+
+def test_a_target_that_cannot_be_predicted_is_noted():
+    tables = [people(100, seed).assign(ward="north") for seed in (0, 1)]
+    score = tw.score(*tables, target="ward")
+    assert score.figure("auc").synthetic is None
+    assert any(note.startswith("'ward' cannot be predicted") for note in score.notes)
+
+
+def test_numbers_with_decimal_commas_are_noted(tmp_path):
+    for seed, name in enumerate(("a.csv", "b.csv")):
+        table = people(200, seed)
+        tw.write_table(table.assign(income=[f"{n % 7},{n % 10}" for n in range(200)]), tmp_path / name)
+    score = tw.score(tmp_path / "a.csv", tmp_path / "b.csv")
+    assert score.notes[0].startswith(
+        "Column 'income' looks like numbers with decimal commas, and is compared as levels"
+    )
+
+
 def test_bars_are_counts_of_cells():
     columns = {column.name: column for column in good().columns}
     real, synthetic = people(seed=0), people(seed=1)

@@ -30,6 +30,23 @@ def test_copied_rows_are_found():
     assert found["nearer"].synthetic > 0.7
 
 
+def test_copies_are_an_alarm_and_rows_that_coincide_by_chance_are_not():
+    real = people(500, 0)
+    assert "LOOKS COPIED: " in tw.score(real, real).alarm
+    assert good().alarm is None
+    common = [
+        pd.DataFrame({"sex": people(400, seed)["sex"], "retired": people(400, seed)["retired"]}) for seed in (0, 1)
+    ]
+    assert tw.score(*common).figure("copies").synthetic == 1
+    assert tw.score(*common).alarm is None
+
+
+def test_held_out_rows_that_are_the_fitted_ones_are_noted():
+    real, others = people(300, 0), people(300, 1)
+    assert any("equal a real one" in note for note in tw.score(real, others, holdout=real).notes)
+    assert not any("equal a real one" in note for note in good().notes)
+
+
 def test_rows_that_were_not_copied_are_as_near_to_fitted_rows_as_to_others():
     found = figures(good())
     assert found["copies"].whole == 0

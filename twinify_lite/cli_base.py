@@ -167,7 +167,7 @@ def require_table(data: str, format: str | None = None) -> None:
         source_format(origin.name, first, format)
 
 
-def require_free(paths: Iterable[str], *, force: bool) -> None:
+def require_free(paths: Iterable[str], *, force: bool, option: str = "-o") -> None:
     """Refuse files that are there already, unless `force`, and folders that are not, before anything is done."""
     paths = list(paths)
     there = [path for path in paths if os.path.lexists(path)]
@@ -175,9 +175,9 @@ def require_free(paths: Iterable[str], *, force: bool) -> None:
         raise Failure(f"{', '.join(there)} is there already. Choose another name, or replace it with --force.")
     for folder in dict.fromkeys(os.path.dirname(os.path.realpath(path)) for path in paths):
         if not os.path.isdir(folder):
-            raise Failure(f"There is no folder {folder}. Make it first, or choose another name with -o.")
+            raise Failure(f"There is no folder {folder}. Make it first, or choose another name with {option}.")
         if not os.access(folder, os.W_OK):
-            raise Failure(f"You may not write to the folder {folder}. Choose another name with -o.")
+            raise Failure(f"You may not write to the folder {folder}. Choose another name with {option}.")
 
 
 # -- options -----------------------------------------------------------------------------------------------------------

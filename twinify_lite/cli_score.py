@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from twinify_lite.cli_base import (
+    Failure,
     force_option,
     json_option,
     look_options,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from twinify_lite.score.private import PrivateScore
     from twinify_lite.score.result import Score
 
+_ONLY_PRIVATE = "Only a private score is paid for: pass --private EPSILON with {}."
 _NOT_BOTH = "A private score has no {}: leave it out, or leave out --private, and keep the score in the house."
 
 
@@ -44,7 +46,7 @@ _NOT_BOTH = "A private score has no {}: leave it out, or leave out --private, an
 @click.option(
     "--private", "epsilon", type=float, metavar="EPSILON", help="Fewer figures, under this budget; they may leave."
 )
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="Of --private.")
+@click.option("--delta", type=float, help="Of --private.  [default: 1e-6]")
 @click.option("--ledger", metavar="FILE", help="Of --private: the ledger of all releases of this table.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws halves and samples.")
 @force_option
@@ -59,7 +61,7 @@ def score(
     report: str | None,
     twin: str | None,
     epsilon: float | None,
-    delta: float,
+    delta: float | None,
     ledger: str | None,
     force: bool,
     as_json: bool,
@@ -73,18 +75,21 @@ def score(
     Every figure stands between held-out real rows and independent columns. It is computed from the real rows, is not
     covered by epsilon, and must not leave the house; with --private it is, and may.
     """
-    _require_fitting(epsilon, ledger, holdout=holdout, report=report, twin=twin)
+    _require_fitting(epsilon, {"ledger": ledger, "delta": delta}, {"holdout": holdout, "report": report, "twin": twin})
+    if twin is not None and report is None:
+        raise click.UsageError("A twin is named for the page: pass --report FILE with --twin.")
     given = [path for path in (real, synthetic, holdout) if path is not None]
     _require_tables(given, look["format"])
     if report is not None:
-        require_free([report], force=force)
+        require_free([report], force=force, option="--report")
+        _require_own_file(report, [*given, schema, twin])
     declared = _declared(schema)
     with Progress(quiet=quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
         progress("reading")
         tables = _tables(given, declared, look)
         if epsilon is not None:
-            found = _private(tables, epsilon, delta, ledger, target=target, schema=declared)
+            found = _private(tables, epsilon, 1e-6 if delta is None else delta, ledger, target=target, schema=declared)
         else:
             found = _open(tables, holdout, target=target, schema=declared, seed=seed, progress=progress)
     if report is not None:
@@ -92,13 +97,18 @@ def score(
     _show(found, as_json=as_json, quiet=quiet)
 
 
-def _require_fitting(epsilon: float | None, ledger: str | None, **others: str | None) -> None:
+def _require_fitting(epsilon: float | None, paid: dict[str, Any], free: dict[str, Any]) -> None:
     """Refuse options that belong to the other kind of score."""
-    if epsilon is None and ledger is not None:
-        raise click.UsageError("Only a private score is paid for: pass --private EPSILON with --ledger.")
-    for name, value in others.items() if epsilon is not None else ():
+    for name, value in (paid if epsilon is None else free).items():
         if value is not None:
-            raise click.UsageError(_NOT_BOTH.format(f"--{name}"))
+            message = _ONLY_PRIVATE if epsilon is None else _NOT_BOTH
+            raise click.UsageError(message.format(f"--{name}"))
+
+
+def _require_own_file(report: str, others: list[str | None]) -> None:
+    """Refuse a page in the place of something that it is made from, however that is named."""
+    if os.path.realpath(report) in {os.path.realpath(path) for path in others if path not in (None, "-")}:
+        raise Failure(f"{report} is one of the files that are read. Choose another name for the page with --report.")
 
 
 def _require_tables(paths: list[str], format: str | None) -> None:
@@ -147,17 +157,18 @@ def _twin_beside(found: Score, real: str) -> str | None:
     path = None if real == "-" else default_output(real)
     if path is None or not os.path.exists(path):
         return None
-    return path if {column.name for column in found.columns} <= {*stated_in(path).columns} else None
+    return path if {column.name for column in found.columns} <= {*stated_in(path).schema} else None
 
 
 def _show(found: Score | PrivateScore, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         show_json(found.to_json())
         return
-    first, *rest = str(found).split("\n")
-    # In red where people see it; nothing steers a file.
-    is_red = sys.stdout.isatty() and not first.startswith("(")
-    write(click.style(first, fg="red", bold=True) + "\n") if is_red else show(first)
-    show("\n".join(map(shortened, rest)))
+    *red, rest = str(found).split("\n", 2 if getattr(found, "alarm", None) else 1)
+    for line in red:
+        # In red where people see it; nothing steers a file.
+        is_red = sys.stdout.isatty() and not line.startswith("(")
+        write(click.style(line, fg="red", bold=True) + "\n") if is_red else show(line)
+    show("\n".join(map(shortened, rest.split("\n"))))
     if not quiet and hasattr(found, "warning"):
         note("To show something outside: twin score ... --private EPSILON, or twin report of the twin.")

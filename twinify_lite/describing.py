@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from twinify_lite.schema import Column
+    from twinify_lite.schema import Column, Schema
     from twinify_lite.twin import Twin
 
 
@@ -17,11 +17,15 @@ STATED = "the twin states this of itself; `twin verify` recomputes it from the r
 
 
 class Stated(NamedTuple):
-    """What the file of a twin says of itself, verified; its model is not needed for that."""
+    """What the file of a twin says of itself, verified; its model is not needed for that.
+
+    If it `is_own`, that model is code of its own, which may give rows other columns than the schema has.
+    """
 
     statement: Mapping[str, Any]
     notes: tuple[str, ...]
-    columns: tuple[str, ...]
+    schema: Schema
+    is_own: bool
 
 
 def stated_in(path: str | os.PathLike[str]) -> Stated:
@@ -34,7 +38,7 @@ def stated_in(path: str | os.PathLike[str]) -> Stated:
     statement, facts = (artifact.json_from_bytes(members[name], name) for name in ("statement.json", "twin.json"))
     verify(statement)
     schema = Schema.from_toml(members["schema.toml"].decode())
-    return Stated(statement, tuple(map(str, facts.get("notes", ()))), tuple(schema))
+    return Stated(statement, tuple(map(str, facts.get("notes", ()))), schema, facts.get("fitted") != "auto")
 
 
 def require_readable(statement: Any) -> None:

@@ -156,6 +156,11 @@ class Twin:
         """Whether its statement is a privacy guarantee."""
         return self.statement["private"] is True
 
+    @property
+    def is_own(self) -> bool:
+        """Whether code of its own gives its rows other columns than the schema has."""
+        return self.fitted.is_postprocessed
+
     def sample(
         self, n: int, *, seed: int | None = None, dataset: int = 0, where: Mapping[str, Any] | None = None
     ) -> pd.DataFrame:

@@ -136,6 +136,8 @@ def certificate(
 
     Formal guarantee: it is made from the file of the twin alone, and only if `twin verify` would accept that.
     """
+    if not isinstance(twin, str | os.PathLike) and not hasattr(twin, "save"):
+        raise ArtifactError("The twin is a tw.Twin, or the path of one, such as data.twin.")
     if isinstance(twin, str | os.PathLike):
         return _certified(os.fspath(twin), None, {"model": model, "trust_model": trust_model}, policy)
     with tempfile.TemporaryDirectory() as folder:

@@ -81,7 +81,8 @@ _READING = (
     "Held-out real rows show what sampling alone does: no synthetic table of this size can be expected to do better. "
     "Independent columns are what a table without any dependence between columns would get. The ring in the last "
     "column is the synthetic table, on a line from independent columns (thin mark, left) to held-out rows (thick mark, "
-    "right); there is none where the two ends are too near each other to tell."
+    "right), and left of it where it is worse than independent columns; there is none where the two ends are too near "
+    "each other to tell."
 )
 _CAPTION = "Figures of the synthetic rows, with their floors and ceilings"
 

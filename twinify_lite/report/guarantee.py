@@ -33,7 +33,7 @@ def guarantee_line(statement: Mapping[str, Any]) -> str:
     return f"{pair}-differential privacy under {change}; {statement['unit']}."
 
 
-def statement_section(statement: Mapping[str, Any], notes: Iterable[str] = ()) -> Markup:
+def statement_section(statement: Mapping[str, Any], notes: Iterable[str] = (), *, before: str | None = None) -> Markup:
     """The privacy statement, the ledger as a chart, and what is public."""
     spent = statement["spent"]
     told = {
@@ -46,6 +46,7 @@ def statement_section(statement: Mapping[str, Any], notes: Iterable[str] = ()) -
     return section(
         "privacy",
         "Privacy statement",
+        element("p", before) if before else None,
         facts(told),
         element(
             "div",

@@ -50,12 +50,11 @@ def heat_map(columns: Sequence[str], pairs: Sequence[PairScore]) -> Markup:
 
 
 def _names(columns: Sequence[str], side: int) -> Iterator[Markup]:
-    """Numbered names at the left, and the numbers above: the first column has no row, the last no place above."""
+    """Numbered names at the left, the first in the corner, as it has no row; and numbers above all but the last."""
     for place, column in enumerate(columns):
-        if place:
-            y = 20 + side * (place - 1) + side / 2 + 4
-            yield label(24, y, str(place + 1), class_="m e")
-            yield label(30, y, column, room=_NAMES - 36)
+        y = 20 + side * (place - 1) + side / 2 + 4 if place else 14
+        yield label(24, y, str(place + 1), class_="m e")
+        yield label(30, y, column, room=_NAMES - 36)
         if place < len(columns) - 1:
             yield label(_NAMES + side * place + side / 2, 14, str(place + 1), class_="m c")
 
@@ -67,7 +66,7 @@ def _cells(places: dict[str, int], pairs: Sequence[PairScore], side: int) -> Ite
         yield rect(x, y, side - 1, side - 1, class_=kind, data_tvd=f"{pair.tvd:.4g}")
         if side > 30:
             ink = "w" if kind in ("q5", "q6") else "k"
-            yield label(x + side / 2 - 0.5, y + side / 2 + 4, f"{pair.tvd:.2f}"[1:], class_=f"{ink} c")
+            yield label(x + side / 2 - 0.5, y + side / 2 + 4, f"{pair.tvd:.2f}".removeprefix("0"), class_=f"{ink} c")
 
 
 def joint(pair: PairTable) -> Markup:

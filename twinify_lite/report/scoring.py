@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from twinify_lite.twin import Twin
 
 _WITHOUT = "Nothing is said here of privacy, as it is not known which twin these rows are from. Add it: --twin FILE."
+_CLAIMED = (
+    "This is the guarantee of the twin that was named for these rows. That they are from it is the claim of whoever "
+    "made this page: rows carry no mark of where they are from."
+)
 _DEFINED = (
     "A distance is the total variation distance of two tables of shares: half the sum of their absolute differences, "
     "from 0 (equal) to 1 (disjoint). Columns are cut into bins from the real rows. The shades of distances and shares "
@@ -31,14 +35,14 @@ def score_page(score: Score, twin: Twin | None = None) -> str:
 
     It holds counts of bins and figures, never rows; as they are of the real rows, it begins with the score's warning.
     """
-    warnings = [score.warning, *([not_private(twin.statement)] if twin is not None else [])]
+    warnings = [score.warning, score.alarm, *([not_private(twin.statement)] if twin is not None else [])]
     heading = "How faithful the synthetic rows are"
-    columns = f"{len(score.columns)} columns"
+    columns = f"{len(score.columns)} column{'s' * (len(score.columns) != 1)}"
     lead: Content = [f"{score.rows['synthetic']:,} synthetic rows, {columns}. ", *_target(score)]
     page = Page(
         title=f"{score.warning} {heading}",
         heading=heading,
-        lead=[lead, guarantee_line(twin.statement) if twin is not None else None],
+        lead=[lead, None if twin is None else f"The twin that was named for them: {guarantee_line(twin.statement)}"],
         sections=dict(_sections(score, twin)),
         footer=_footer(score),
         warnings=tuple(warning for warning in warnings if warning),
@@ -69,7 +73,7 @@ def _privacy(twin: Twin | None) -> list[tuple[str, str, Markup]]:
         return [("privacy", "Privacy", section("privacy", "Privacy", element("p", _WITHOUT)))]
     from twinify_lite.risk import risk
 
-    statement = ("privacy", "Privacy statement", statement_section(twin.statement, twin.notes))
+    statement = ("privacy", "Privacy statement", statement_section(twin.statement, twin.notes, before=_CLAIMED))
     return [statement, ("risk", "Risk for one person", risk_section(risk(twin.statement)))]
 
 

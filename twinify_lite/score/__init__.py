@@ -7,24 +7,27 @@ Nothing here is covered by epsilon, and every output begins with that. `private`
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinify_lite.errors import PrivacyParameterError
+from twinify_lite.schema.guess import has_decimal_commas
 from twinify_lite.score.coding import codings, picture
 from twinify_lite.score.comparing import Comparison
 from twinify_lite.score.marginals import Marginals
 from twinify_lite.score.marginals import measure as measure_marginals
-from twinify_lite.score.reading import HELDOUT, REAL, SYNTHETIC, read_sheets
-from twinify_lite.score.result import WARNING, ColumnScore, Figure, Score
+from twinify_lite.score.reading import HELDOUT, REAL, SYNTHETIC, Sheet, read_sheets
+from twinify_lite.score.result import LEARNING, WARNING, ColumnScore, Figure, Score
 
 if TYPE_CHECKING:
     from twinify_lite.request import Data
     from twinify_lite.schema import Schema
+    from twinify_lite.table import PrivateTable
 
 __all__ = ["WARNING", "ColumnScore", "Figure", "Score", "score"]
 
@@ -32,6 +35,8 @@ Progress = Callable[[str, int, int], None]
 
 # Above this share of the rows in one bin, bins of equal width say little of a column.
 _CROWDED = 0.9
+# A share of held-out rows that only rows which are not held out at all reach, unless all rows are common.
+_SEEN = 0.9
 
 
 def score(
@@ -63,8 +68,21 @@ def score(
     tables = _tables(real, synthetic, holdout, schema)
     declared = tables.pop("schema")
     sheets, left_out = read_sheets(tables, declared)
+    doubts = [*_decimal_commas(tables, sheets[REAL])]
     del tables
-    return _scored(Comparison.of(sheets, rng), target, left_out, rng, report)
+    found = _scored(Comparison.of(sheets, rng), target, left_out, rng, report)
+    return dataclasses.replace(found, notes=(*doubts, *found.notes))
+
+
+def _decimal_commas(tables: dict[str, PrivateTable], real: Sheet) -> Iterator[str]:
+    """A sentence for each column of levels that look like numbers of another notation."""
+    for column in real.columns:
+        array = tables[REAL].reveal()[column.name]
+        if column.column.kind == "category" and has_decimal_commas(column.column, array):
+            yield (
+                f"Column {column.name!r} looks like numbers with decimal commas, and is compared as levels. Read all "
+                'tables with --decimal , (`tw.read_table(path, decimal=",")`).'
+            )
 
 
 def _tables(real: Data, synthetic: Data, holdout: Data | None, schema: object) -> dict:
@@ -81,7 +99,7 @@ def _scored(
 ) -> Score:
     from twinify_lite.score import closeness, dependence, learning, quality
 
-    wanted = learning.require_target(target, compared.real.columns)
+    wanted = learning.require_target(target, compared.real.columns, left_out)
     coded = codings(compared.real)
     marginals = measure_marginals(compared, coded, rng, report)
     report("correlating", 0, 1)
@@ -105,7 +123,7 @@ def _scored(
         cells=marginals.cells(),
         patterns=patterns,
         versions={"twinify-lite": version("twinify-lite"), **quality.versions()},
-        notes=tuple(_notes(compared, marginals, left_out, target)),
+        notes=tuple(_notes(compared, marginals, left_out, target, {figure.key: figure for figure in figures})),
     )
 
 
@@ -134,9 +152,24 @@ def _columns(compared: Comparison, marginals: Marginals) -> Iterator[ColumnScore
         )
 
 
-def _notes(compared: Comparison, marginals: Marginals, left_out: tuple[str, ...], target: str | None) -> Iterator[str]:
+def _notes(
+    compared: Comparison,
+    marginals: Marginals,
+    left_out: tuple[str, ...],
+    target: str | None,
+    figures: Mapping[str, Figure],
+) -> Iterator[str]:
     if left_out:
-        yield f"Not compared, as they are not in all tables or not modelled: {', '.join(map(repr, left_out))}."
+        yield (
+            f"Not compared, as they are not in all tables, not modelled, or texts that hardly ever repeat: "
+            f"{', '.join(map(repr, left_out))}. To compare such texts, declare their kind (--schema)."
+        )
+    copies = figures["copies"]
+    if not compared.is_split and copies.heldout > _SEEN and copies.heldout > 2 * copies.independent:
+        yield (
+            "Nearly all held-out rows equal a real one. If they are the rows that the twin was fitted to, they are no "
+            "floor: hold out others."
+        )
     if compared.is_split:
         yield (
             "Held-out rows are a random half of the real ones, which the twin was fitted to as well. Rows that it "
@@ -144,6 +177,8 @@ def _notes(compared: Comparison, marginals: Marginals, left_out: tuple[str, ...]
         )
     if target is None:
         yield "No model was trained to predict a column: name one with --target COLUMN."
+    elif all(figure.synthetic is None for figure in figures.values() if figure.group == LEARNING):
+        yield f"{target!r} cannot be predicted: too few of its cells are there, or no two of its values are frequent."
     ranged = [column.name for column in compared.real.columns if column.is_ranged]
     crowded = [name for name in ranged if marginals.counter.largest_share(name) > _CROWDED]
     if crowded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from twinify_lite.errors import SchemaError
 from twinify_lite.schema.words import suggestion
 from twinify_lite.score.comparing import Comparison, some
 from twinify_lite.score.reading import Shared, Sheet
-from twinify_lite.score.result import Figure
+from twinify_lite.score.result import LEARNING, Figure
 
 #: Rows that a model is trained or tested on, at most.
 ROWS = 50_000
@@ -21,18 +21,27 @@ ROWS = 50_000
 _LEVELS = 250
 # Rows of the rarer class, or with a target at all, below which nothing is learnt.
 _FEWEST = 10
-_GROUP, _APART = "Learning", "Telling apart"
+_APART = "Telling apart"
 _CODE = "a model trained on synthetic rows and tested on held-out real ones; under held-out: trained on real rows."
 
 
-def require_target(target: str | None, columns: tuple[Shared, ...]) -> Shared | None:
-    """The column to predict."""
+def require_target(
+    target: str | None, columns: tuple[Shared, ...], left_out: Container[str] = frozenset()
+) -> Shared | None:
+    """The column to predict, if it is one of those that are compared."""
     if target is None:
         return None
+    if not isinstance(target, str):
+        raise SchemaError("The target is the name of one column.")
     named = {column.name: column for column in columns}
+    if target in left_out:
+        raise SchemaError(
+            f"The target {target!r} is not compared: it is not in all tables, is not modelled, or its texts hardly "
+            "ever repeat. Add it to the tables, declare its kind in the schema (--schema), or name another column."
+        )
     if target not in named:
-        hint = suggestion(target, named) or "."
-        raise SchemaError(f"There is no column {target!r} in all tables to be the target{hint}")
+        hint = suggestion(target, named) or ". Name one that all tables have."
+        raise SchemaError(f"There is no column {target!r} to be the target{hint}")
     return named[target]
 
 
@@ -53,7 +62,7 @@ def learning(compared: Comparison, target: Shared, rng: np.random.Generator) -> 
         Figure(
             key=key,
             name=name.format(target=target.name),
-            group=_GROUP,
+            group=LEARNING,
             better=better,
             what=f"{what}: {_CODE}",
             **{side: found.get(key) for side, found in sides.items()},

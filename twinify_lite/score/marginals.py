@@ -210,7 +210,7 @@ def _worst_cells(marginals: Sequence[Marginal]) -> list[CellScore]:
     every = (cell for marginal in marginals for cell in marginal.worst)
     for cell in sorted(every, key=lambda cell: -abs(cell.real - cell.synthetic)):
         parts = {*zip(cell.columns, cell.levels, strict=True)}
-        if len(found) < _CELLS and not parts & named:
+        if len(found) < _CELLS and cell.real != cell.synthetic and not parts & named:
             found.append(cell)
             named |= parts
     return found

@@ -26,6 +26,8 @@ _BLANK, _WHOLE = "", re.compile(r"([-+]?\d+)\.0+")
 _NOTHING = {"", "na", "n/a", "nan", "null", "none", "inf", "infinity"}
 # Of the cells that are there, so many must be of the column's kind.
 _READABLE = 0.5
+# So many different texts among the cells, and a column is one of names or keys.
+_OWN = 0.9
 
 
 class Shared(NamedTuple):
@@ -107,18 +109,29 @@ def read_sheets(
     if not common:
         raise TableError("The tables have no column in common that could be compared. Compare tables of one kind.")
     decimals = {name: table.style.decimal if table.style else "." for name, table in tables.items()}
+    known = set() if declared is None else set(declared)
     columns, read = [], {name: {} for name in tables}
     for column in common:
         arrays = {name: table.column(column.name) for name, table in rows.items()}
         shared, found = (_ranged if column.is_ranged else _levelled)(column, arrays, decimals)
+        if column.name not in known and _hardly_repeats(shared, found[by]):
+            continue
         refuse(_kind_problems(shared.column, found, {name: array for name, array in arrays.items() if name in judged}))
         columns.append(shared)
         for name, one in found.items():
             read[name][column.name] = one
-    everywhere = {column.name for column in common}
+    if not columns:
+        raise TableError("The tables have no column in common but texts that hardly ever repeat. Declare their kinds.")
+    everywhere = {column.name for column in columns}
     named = dict.fromkeys(name for table in rows.values() for name in table.column_names)
     sheets = {name: Sheet(tuple(columns), found, rows[name].num_rows) for name, found in read.items()}
     return sheets, tuple(name for name in named if name not in everywhere)
+
+
+def _hardly_repeats(column: Shared, cells: Cells) -> bool:
+    """Whether nearly every cell is a text of its own: a name or a key, of which no two tables share any."""
+    present = cells.value[cells.state == VALUE] if column.column.kind == "category" else ()
+    return len(present) >= FEWEST and len(np.unique(present)) > _OWN * len(present)
 
 
 def refuse(problems: Iterable[str]) -> None:

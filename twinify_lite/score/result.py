@@ -12,8 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from twinify_lite.errors import ArtifactError, SchemaError
+
 #: The first line of everything that is computed from real rows without noise.
 WARNING = "NOT COVERED BY EPSILON: computed from the real rows, without noise. It must not leave the house."
+
+#: The group of figures of models that predict a target.
+LEARNING = "Learning"
+# So large a share of rows may equal real ones, beside twice as many as of held-out rows, before it is an alarm.
+_COPIED = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,25 +124,54 @@ class Score:
 
     def figure(self, key: str) -> Figure:
         """The figure of this key, such as "tvd_2way"."""
-        return next(figure for figure in self.figures if figure.key == key)
+        known = {figure.key: figure for figure in self.figures}
+        if key not in known:
+            raise SchemaError(f"This score has no figure {key!r}. It has {', '.join(known)}.")
+        return known[key]
+
+    @property
+    def alarm(self) -> str | None:
+        """That far more synthetic rows than held-out ones equal a real row, if it is so."""
+        copies = self.figure("copies")
+        chance = copies.heldout or 0.0
+        if copies.synthetic is None or copies.synthetic <= 2 * chance + _COPIED:
+            return None
+        return (
+            f"LOOKS COPIED: {copies.synthetic:.1%} of the synthetic rows equal a real one in every cell, and "
+            f"{chance:.1%} of held-out real rows do. Find out where they are from before you release them."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for `json.dumps`, the warning first."""
         rest = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "warning"}
-        return {"warning": self.warning, **_plain(rest)}
+        return {"warning": self.warning, "alarm": self.alarm, **_plain(rest)}
 
     def report(self, path: str | os.PathLike[str], *, twin: Any = None) -> None:
         """Write one self-contained HTML page; with the `twin` that the rows are from, also its guarantee and risk.
 
-        `twin` is a `Twin` or the path of one.
+        `twin` is a `Twin` or the path of one; that the rows are from it is your claim.
         """
         from twinify_lite.describing import stated_in
         from twinify_lite.report import score_page
         from twinify_lite.table import replacing
 
-        page = score_page(self, stated_in(twin) if isinstance(twin, str | os.PathLike) else twin)
+        known = stated_in(twin) if isinstance(twin, str | os.PathLike) else twin
+        if known is not None:
+            self._require_columns_in(known)
+        page = score_page(self, known)
         with replacing(path) as file:
             file.write(page.encode())
+
+    def _require_columns_in(self, twin: Any) -> None:
+        """Refuse a twin that cannot have made these rows; code of its own may give them other columns."""
+        names, known = [column.name for column in self.columns], {*twin.schema}
+        strange = [name for name in names if name not in known]
+        if strange and (len(strange) == len(names) or not twin.is_own):
+            listed = ", ".join(map(repr, strange))
+            raise ArtifactError(
+                f"These rows are not from this twin: it has no column {listed}. Name the twin that they are from, or "
+                "leave it out."
+            )
 
     def __str__(self) -> str:
         from twinify_lite.score.words import lines

@@ -15,6 +15,8 @@ _SHOWN = 5
 def lines(score: Score) -> Iterator[str]:
     """The whole score for a terminal."""
     yield score.warning
+    if score.alarm is not None:
+        yield score.alarm
     yield ""
     yield from _rows(score)
     yield ""
@@ -31,7 +33,7 @@ def lines(score: Score) -> Iterator[str]:
 def _rows(score: Score) -> Iterator[str]:
     rows = score.rows
     held = f"{rows['compared']} of a half of the real rows" if score.is_split else f"{rows['compared']} of your own"
-    columns = f"{len(score.columns)} columns"
+    columns = f"{len(score.columns)} column{'s' * (len(score.columns) != 1)}"
     yield f"all rows     {rows['synthetic']} synthetic rows against {rows['real']} real ones, {columns}"
     yield f"synthetic    {rows['compared']} of them against {rows['reference']} real ones, as are the next two"
     yield f"held-out     {held}: what sampling alone does"
