@@ -68,7 +68,7 @@ class Certificate:
         return (
             f"NOT COVERED BY EPSILON: ranges, levels or missing cells of {', '.join(map(repr, self.schema.accepted))} "
             "were read from the real rows without noise, and accepted as public. They stand in the twin, in its rows "
-            "and below."
+            "and in this certificate."
         )
 
     @property

@@ -90,8 +90,8 @@ def risk(
     own delta and relation; `mechanisms` that were all fixed before the data were read; or just an `epsilon`, for which
     one Gaussian release with the least noise that it allows is supposed.
 
-    Formal guarantee: no attack, whatever it knows of the table and of the person, does better than these figures. The
-    statement of a twin is verified first.
+    Formal guarantee: no attack on what the receipts paid for, whatever it knows of the table and of the person, does
+    better than these figures; what the statement lists as public, it knows. The statement of a twin is verified first.
 
     >>> found = risk(epsilon=1.0, delta=1e-6)
     >>> round(found.advantage, 2), round(found.alone.advantage, 2)

@@ -137,7 +137,7 @@ class Score:
         if copies.synthetic is None or copies.synthetic <= 2 * chance + _COPIED:
             return None
         return (
-            f"LOOKS COPIED: {copies.synthetic:.1%} of the synthetic rows equal a real one in every cell, and "
+            f"LOOKS COPIED: {copies.whole or copies.synthetic:.1%} of the synthetic rows equal a real one in every cell, and "
             f"{chance:.1%} of held-out real rows do. Find out where they are from before you release them."
         )
 
