@@ -141,6 +141,11 @@ def test_what_is_wrong_is_told_with_exit_code_1(run, arguments, said):
     assert failed["error"]["exit_code"] == 1
 
 
+def test_a_refusal_after_the_real_rows_were_read_comes_with_the_warning(run):
+    assert WARNING in run("real.csv", "synthetic.csv", "--target", "nothing").stderr
+    assert WARNING not in run("real.csv", "synthetic.csv", "--private", "1", "--target", "nothing").stderr
+
+
 def test_a_private_score_past_the_limit_of_its_ledger_ends_with_exit_code_3(run):
     first = run("real.csv", "synthetic.csv", "--private", "1", "--ledger", "book.json")
     assert first.exit_code == 0

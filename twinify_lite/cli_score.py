@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +27,7 @@ from twinify_lite.cli_base import (
 )
 from twinify_lite.cli_fit import default_output, look_of
 from twinify_lite.cli_progress import Progress
+from twinify_lite.errors import TwinError
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Schema
@@ -84,7 +87,7 @@ def score(
         require_free([report], force=force, option="--report")
         _require_own_file(report, [*given, schema, twin])
     declared = _declared(schema)
-    with Progress(quiet=quiet) as progress, warnings.catch_warnings():
+    with Progress(quiet=quiet) as progress, warnings.catch_warnings(), _warning_of_errors(is_open=epsilon is None):
         warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
         progress("reading")
         tables = _tables(given, declared, look)
@@ -103,6 +106,19 @@ def _require_fitting(epsilon: float | None, paid: dict[str, Any], free: dict[str
         if value is not None:
             message = _ONLY_PRIVATE if epsilon is None else _NOT_BOTH
             raise click.UsageError(message.format(f"--{name}"))
+
+
+@contextlib.contextmanager
+def _warning_of_errors(*, is_open: bool) -> Iterator[None]:
+    """What is refused after the real rows were read tells something of them, too."""
+    try:
+        yield
+    except TwinError:
+        if is_open:
+            from twinify_lite.score import WARNING
+
+            note(WARNING, fg="red")
+        raise
 
 
 def _require_own_file(report: str, others: list[str | None]) -> None:

@@ -136,9 +136,10 @@ class Score:
         chance = copies.heldout or 0.0
         if copies.synthetic is None or copies.synthetic <= 2 * chance + _COPIED:
             return None
+        copied = copies.whole or copies.synthetic
         return (
-            f"LOOKS COPIED: {copies.whole or copies.synthetic:.1%} of the synthetic rows equal a real one in every cell, and "
-            f"{chance:.1%} of held-out real rows do. Find out where they are from before you release them."
+            f"LOOKS COPIED: {copied:.1%} of the synthetic rows equal a real one in every cell, and {chance:.1%} of "
+            "held-out real rows do. Find out where they are from before you release them."
         )
 
     def to_json(self) -> dict[str, Any]:
