@@ -25,6 +25,7 @@ class Twin:
     notes: tuple = ("Column 'note' was left out.",)
     fitted: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(datasets=21, first_draw=1))
     schema: Schema = field(default_factory=lambda: Schema.from_toml(SCHEMA))
+    is_own = True  # its rows have a column that the schema has not
 
     @property
     def is_private(self):
