@@ -113,7 +113,19 @@ def test_all_that_a_request_breaks_is_said_at_once():
 
 
 @pytest.mark.parametrize(
-    "name", ["ssn", "SSN", "Surname", "name", "file_names", " ssn ", "\uff33\uff33\uff2e", "s\u200bsn"]
+    "name",
+    [
+        "ssn",
+        "SSN",
+        "Surname",
+        "name",
+        "file_names",
+        " ssn ",
+        "\uff33\uff33\uff2e",
+        "s\u200bsn",
+        "ss\ufe0fn\x00",
+        "file_\u3164names",
+    ],
 )
 def test_a_column_is_forbidden_by_its_name_or_by_a_pattern_in_any_case(name):
     with pytest.raises(PolicyRefused, match=re.escape(repr(name))):

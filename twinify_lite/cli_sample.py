@@ -22,6 +22,10 @@ from twinify_lite.cli_base import (
 from twinify_lite.cli_ledger import policy_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
     from twinify_lite.policy import Policy
     from twinify_lite.twin import Twin
 
@@ -112,7 +116,7 @@ def sample(
     for dataset, target in enumerate(targets, first):
         is_text = target_format("stdout" if target == "-" else target, format)[0] in ("csv", "tsv")
         how = {"seed": seed, "dataset": dataset, "where": _together(where) or None, "dictionaries": is_text}
-        batches = loaded.batches(number, **how)
+        batches = _allowed(loaded.batches(number, **how), allowed)
         write_table(batches, target, format=format)
     if as_json:
         show_json({"twin": source, "files": targets, "rows": number, "private": loaded.is_private})
@@ -134,6 +138,14 @@ def _require_allowed(source: str, twin: Twin, policy: Policy) -> None:
     policy.check_statement(twin.statement)
     policy.check_columns(given_columns(twin.schema))
     policy.check_columns(next(iter(twin.batches(1))).column_names)
+
+
+def _allowed(batches: Iterator[pa.Table], policy: Policy | None) -> Iterator[pa.Table]:
+    """The batches, each of them only if the policy allows its columns."""
+    for batch in batches:
+        if policy is not None:
+            policy.check_columns(batch.column_names)
+        yield batch
 
 
 def _together(where: tuple[tuple[str, str], ...]) -> dict[str, str | list[str]]:

@@ -24,6 +24,9 @@ from twinify_lite.errors import PolicyError, PolicyRefused
 from twinify_lite.schema import Schema
 from twinify_lite.schema.words import suggestion
 
+# Letters that do not show: by category, and marks and fillers that are of another one.
+_UNSEEN = ("Cf", "Cc")
+_FILLERS = {"\u034f", "\u115f", "\u1160", "\u3164", "\uffa0", *map(chr, range(0xFE00, 0xFE10))}
 _ROUNDING = 1 + 1e-9  # of a figure that was written to a file and read again
 _WHY_RELATION = {
     Relation.ADD_REMOVE: "under replacing a row, the number of rows is public",
@@ -141,8 +144,8 @@ def given_columns(schema: Schema) -> list[str]:
 
 def _plain(name: str) -> str:
     """The name however it is typed: in any case, with spaces around it, with wide, composed or unseen letters."""
-    seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
-    return "".join(seen).casefold().strip()
+    seen = "".join(letter for letter in name if unicodedata.category(letter) not in _UNSEEN and letter not in _FILLERS)
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).strip()
 
 
 def _refuse(problems: Iterable[str]) -> None:
