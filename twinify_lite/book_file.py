@@ -31,6 +31,7 @@ FORMAT = 1
 # is half of that, and so on, so that many fit in. The sum has a limit that is fixed beforehand, because whoever chooses
 # the next fit by the last twin could else spend it only where the Gaussians left theirs unused.
 _SLACKS, _SLACK, _SAME_SLACK = 0.25, 0.02, 5
+_LEAST_SLACK = 1e-12  # well above the errors of sampling
 #: In total variation distance, how far all that one stage draws may be from its law where rows are sampled.
 SAMPLED = 1e-13
 _SAME = 1e-4  # relative, of a mu that another machine computed
@@ -105,7 +106,7 @@ class Contents:
         """What the next sampled mechanism may take of delta, after all that is charged and those `beside` it."""
         charged = [release for entry in self.entries for release in entry.releases]
         before = sum(map(_is_sampled, [*charged, *beside]))
-        return _SLACK * self.limit.delta * 0.5 ** (before // _SAME_SLACK)
+        return max(_SLACK * self.limit.delta * 0.5 ** (before // _SAME_SLACK), _LEAST_SLACK)
 
     @property
     def mu(self) -> float:
@@ -121,11 +122,6 @@ class Contents:
         given = math.fsum(release.cost.slack for entry in self.entries for release in entry.releases)
         drawn = sum(any(map(_is_sampled, entry.releases)) for entry in self.entries)
         return given + drawn * SAMPLED * (1 + math.exp(min(self.limit.epsilon, 700.0)))
-
-    @property
-    def slack_left(self) -> float:
-        """What the slacks of later fits may take of delta."""
-        return max(self.slack_limit - self.slack, 0.0)
 
     @property
     def slack_limit(self) -> float:
