@@ -230,6 +230,10 @@ LIES = {
     "nothing public": (lambda p: p.statement.update(public=[]), "not what its relation and its own list"),
     "more that is hidden": (lambda p: p.statement["not_public"].append("all"), "calls not public is not what"),
     "households": (lambda p: p.statement.update(unit="one row is one household"), "must read: one row is one person"),
+    "accepted and not named": (
+        lambda p: [p.statement[key].append(accepted_of(["x"])) for key in ("public", "treated_as_public")],
+        "the schema does not name them",
+    ),
     "no accountant": (
         lambda p: p.statement.update(accountant=5),
         "accountant and the cross-check of the statement must",

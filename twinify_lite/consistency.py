@@ -15,7 +15,7 @@ from twinify_lite.accountant import Relation
 from twinify_lite.artifact import json_from_bytes
 from twinify_lite.errors import ArtifactError
 from twinify_lite.schema import Schema
-from twinify_lite.statement import FIT, GUESSED, STYLE, TYPES, Statement, accepted_of
+from twinify_lite.statement import ACCEPTED, FIT, GUESSED, STYLE, TYPES, Statement, accepted_of
 
 _ROWS = "row count"
 #: The releases of the automatic model, and the settings that say how its budget is divided among them.
@@ -118,3 +118,5 @@ def _untold(told: list[str], schema: Schema) -> Iterator[str]:
     for sentences in needed:
         if not any(sentence in told for sentence in sentences):
             yield f"The statement does not list as public: {', or: '.join(sentences)}."
+    if not schema.accepted and any(sentence.startswith(ACCEPTED) for sentence in told):
+        yield "The statement tells of columns that were accepted as public, and the schema does not name them."

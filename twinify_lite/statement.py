@@ -32,13 +32,13 @@ TYPES = (
     "columns of Python objects are voted by their cells; and that all of its cells can be read"
 )
 STYLE = "the separator of the file, guessed from its first rows, and that all of its rows can be read"
-_ACCEPTED = "what was read from the data without privacy, and accepted by the user, of the columns"
+ACCEPTED = "what was read from the data without privacy, and accepted by the user, of the columns"
 FIT = "that most cells fit what the schema declares of them"
 
 
 def accepted_of(columns: Iterable[str]) -> str:
     """That the user accepted what was read of these columns."""
-    return f"{_ACCEPTED} {', '.join(map(repr, columns))}"
+    return f"{ACCEPTED} {', '.join(map(repr, columns))}"
 
 
 def public_under(relation: Relation) -> tuple[str, ...]:
