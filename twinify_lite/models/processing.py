@@ -9,6 +9,7 @@ second for 3,000 rows), and it is sound, up to a function that keeps something o
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -60,10 +61,10 @@ def finish_table(source: Source, table: pa.Table) -> pa.Table:
     if source.postprocess is None:
         return table
     try:
-        made = _result(source.postprocess, table.to_pandas())
-    except Exception as error:  # whatever the user's code raises; the rows are public
+        made = pa.Table.from_pandas(_result(source.postprocess, table.to_pandas()), preserve_index=False)
+    except Exception as error:  # whatever the user's code raises, or returns; the rows are public
         raise ModelError(f"{source.locate(error)} (in postprocess, on generated rows)") from None
-    return pa.Table.from_pandas(made, preserve_index=False).replace_schema_metadata(table.schema.metadata)
+    return made.replace_schema_metadata(table.schema.metadata)
 
 
 def to_frame(schema: Schema, table: PrivateTable) -> pd.DataFrame:
@@ -145,8 +146,16 @@ def preprocess_problems(source: Source, raw: Schema) -> Iterator[str]:
 
 def postprocess_problems(source: Source, schema: Schema) -> Iterator[str]:
     """Whether `postprocess` does, on rows of `schema` as a model draws them."""
-    if source.postprocess is not None:
-        yield from _problems(source, "postprocess", _drawn(schema, _ROWS).to_pandas())
+    if source.postprocess is None:
+        return
+    drawn = _drawn(schema, _ROWS)
+    problems = list(_problems(source, "postprocess", drawn.to_pandas()))
+    yield from problems
+    if not problems:
+        with contextlib.suppress(ModelError):
+            finish_table(source, drawn)
+            return
+        yield f"{source.name}: postprocess makes columns that no table can have. Give each its name and one type."
 
 
 def finished_columns(source: Source, schema: Schema) -> list[str]:
