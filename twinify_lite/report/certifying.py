@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from twinify_lite.twin import Twin
     from twinify_lite.verification import Verification
 
+# Rows in which columns are looked for that a policy forbids.
+_TRIED = 1_000
 PROMISED = (
-    "Whatever the receipts paid for, and everything computed from it and from what is listed as public, is "
-    "(epsilon, delta)-differentially private for one row: the twin, all rows sampled from it, however many, and this "
-    "certificate.",
+    "Given what is listed as public, whatever the receipts paid for, and everything computed from it, is (epsilon, "
+    "delta)-differentially private for one row: the twin, all rows sampled from it, however many, and this "
+    "certificate. What is listed as public is not hidden.",
     "The figure is an upper bound, recomputed here from the receipts by the accountants that are named.",
     "Only noised sums left the rows. What is listed as public, and nothing else, was taken from the table beside them.",
 )
@@ -213,7 +215,8 @@ def _loaded(path: str, how: dict[str, Any]) -> tuple[Twin | None, str | None]:
 def _require_allowed_rows(policy: Policy, twin: Twin | None) -> None:
     """Refuse columns that a model's code adds to the rows, and a model whose code is not here to be tried."""
     if twin is not None:
-        policy.check_columns(next(iter(twin.batches(1))).column_names)
+        for batch in twin.batches(_TRIED):
+            policy.check_columns(batch.column_names)
     elif policy.forbidden_columns:
         raise PolicyRefused(
             "The policy forbids columns, and which ones this twin's own model makes is not known without its code. "
@@ -240,6 +243,6 @@ def _model(fitted: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sha256(path: str) -> str:
     """Of the file as it is; what cannot be read is left to who reads it next, with better words."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return ""
