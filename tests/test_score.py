@@ -205,12 +205,11 @@ def test_a_target_that_cannot_be_predicted_is_noted():
 
 def test_numbers_with_decimal_commas_are_noted(tmp_path):
     for seed, name in enumerate(("a.csv", "b.csv")):
-        table = people(200, seed)
-        tw.write_table(table.assign(income=[f"{n % 7},{n % 10}" for n in range(200)]), tmp_path / name)
+        commas = {"income": [f"{n % 7},{n % 10}" for n in range(200)], "height": [f"{n},{seed}1" for n in range(200)]}
+        tw.write_table(people(200, seed).assign(**commas), tmp_path / name)
     score = tw.score(tmp_path / "a.csv", tmp_path / "b.csv")
-    assert score.notes[0].startswith(
-        "Column 'income' looks like numbers with decimal commas, and is compared as levels"
-    )
+    for column, note in zip(("income", "height"), score.notes, strict=False):
+        assert note.startswith(f"Column '{column}' looks like numbers with decimal commas, and is taken for texts")
 
 
 def test_bars_are_counts_of_cells():

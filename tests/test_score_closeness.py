@@ -41,6 +41,24 @@ def test_copies_are_an_alarm_and_rows_that_coincide_by_chance_are_not():
     assert tw.score(*common).alarm is None
 
 
+def test_texts_of_people_that_are_copied_are_an_alarm_though_keys_are_not_compared():
+    real, others, holdout = (people(300, seed) for seed in range(3))
+    named = [table.assign(name=[f"{seed} {n}" for n in range(300)]) for seed, table in enumerate((real, others))]
+    assert tw.score(*named).alarm is None
+    copied = named[1].assign(name=named[0]["name"])
+    told = "LOOKS COPIED: 100.0% of the texts of 'name' are those of real rows, where 0.0% would be."
+    assert tw.score(named[0], copied).alarm.startswith(told)
+    assert tw.score(named[0], copied, holdout=holdout.assign(name="x")).alarm.startswith(told)
+
+
+@pytest.mark.parametrize("rows", [40, 100, 400])
+def test_rows_of_one_law_that_coincide_are_no_alarm(rows):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        tables = [pd.DataFrame({f"c{n}": rng.integers(0, 4, rows).astype(str) for n in range(4)}) for _ in range(2)]
+        assert tw.score(*tables).alarm is None, seed
+
+
 def test_held_out_rows_that_are_the_fitted_ones_are_noted():
     real, others = people(300, 0), people(300, 1)
     assert any("equal a real one" in note for note in tw.score(real, others, holdout=real).notes)

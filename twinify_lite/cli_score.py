@@ -123,7 +123,8 @@ def _warning_of_errors(*, is_open: bool) -> Iterator[None]:
 
 def _require_own_file(report: str, others: list[str | None]) -> None:
     """Refuse a page in the place of something that it is made from, however that is named."""
-    if os.path.realpath(report) in {os.path.realpath(path) for path in others if path not in (None, "-")}:
+    there = [path for path in others if path is not None and os.path.exists(path)]
+    if os.path.exists(report) and any(os.path.samefile(report, path) for path in there):
         raise Failure(f"{report} is one of the files that are read. Choose another name for the page with --report.")
 
 

@@ -158,7 +158,7 @@ class Twin:
 
     @property
     def is_own(self) -> bool:
-        """Whether code of its own gives its rows other columns than the schema has."""
+        """Whether code of its own may give its rows other columns than the schema has."""
         return self.fitted.is_postprocessed
 
     def sample(

@@ -21,7 +21,7 @@ from twinify_lite.score.coding import codings, picture
 from twinify_lite.score.comparing import Comparison
 from twinify_lite.score.marginals import Marginals
 from twinify_lite.score.marginals import measure as measure_marginals
-from twinify_lite.score.reading import HELDOUT, REAL, SYNTHETIC, Sheet, read_sheets
+from twinify_lite.score.reading import HELDOUT, REAL, SYNTHETIC, LeftOut, Sheet, read_sheets
 from twinify_lite.score.result import LEARNING, WARNING, ColumnScore, Figure, Score
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ Progress = Callable[[str, int, int], None]
 
 # Above this share of the rows in one bin, bins of equal width say little of a column.
 _CROWDED = 0.9
-# A share of held-out rows that only rows which are not held out at all reach, unless all rows are common.
-_SEEN = 0.9
+# A share of held-out rows that equal real ones, above which they may not be held out at all.
+_SEEN = 0.3
 
 
 def score(
@@ -68,19 +68,19 @@ def score(
     tables = _tables(real, synthetic, holdout, schema)
     declared = tables.pop("schema")
     sheets, left_out = read_sheets(tables, declared)
-    doubts = [*_decimal_commas(tables, sheets[REAL])]
+    doubts = [*_decimal_commas(tables[REAL], sheets[REAL], left_out)]
     del tables
     found = _scored(Comparison.of(sheets, rng), target, left_out, rng, report)
     return dataclasses.replace(found, notes=(*doubts, *found.notes))
 
 
-def _decimal_commas(tables: dict[str, PrivateTable], real: Sheet) -> Iterator[str]:
-    """A sentence for each column of levels that look like numbers of another notation."""
-    for column in real.columns:
-        array = tables[REAL].reveal()[column.name]
-        if column.column.kind == "category" and has_decimal_commas(column.column, array):
+def _decimal_commas(table: PrivateTable, real: Sheet, left_out: LeftOut) -> Iterator[str]:
+    """A sentence for each column of texts that look like numbers of another notation."""
+    keys = [key.column for key in left_out.values() if key is not None]
+    for column in [*(shared.column for shared in real.columns), *keys]:
+        if column.kind == "category" and has_decimal_commas(column, table.reveal()[column.name]):
             yield (
-                f"Column {column.name!r} looks like numbers with decimal commas, and is compared as levels. Read all "
+                f"Column {column.name!r} looks like numbers with decimal commas, and is taken for texts. Read all "
                 'tables with --decimal , (`tw.read_table(path, decimal=",")`).'
             )
 
@@ -95,7 +95,7 @@ def _tables(real: Data, synthetic: Data, holdout: Data | None, schema: object) -
 
 
 def _scored(
-    compared: Comparison, target: str | None, left_out: tuple[str, ...], rng: np.random.Generator, report: Progress
+    compared: Comparison, target: str | None, left_out: LeftOut, rng: np.random.Generator, report: Progress
 ) -> Score:
     from twinify_lite.score import closeness, dependence, learning, quality
 
@@ -112,6 +112,7 @@ def _scored(
     figures.append(learning.telling_apart(compared, rng))
     report("measuring distances", 0, 1)
     figures += closeness.closeness(compared, rng)
+    known = {figure.key: figure for figure in figures}
     return Score(
         rows=_rows(compared),
         is_split=compared.is_split,
@@ -123,7 +124,8 @@ def _scored(
         cells=marginals.cells(),
         patterns=patterns,
         versions={"twinify-lite": version("twinify-lite"), **quality.versions()},
-        notes=tuple(_notes(compared, marginals, left_out, target, {figure.key: figure for figure in figures})),
+        notes=tuple(_notes(compared, marginals, left_out, target, known)),
+        alarm=closeness.alarm(known, compared.synthetic.rows, left_out),
     )
 
 
@@ -155,7 +157,7 @@ def _columns(compared: Comparison, marginals: Marginals) -> Iterator[ColumnScore
 def _notes(
     compared: Comparison,
     marginals: Marginals,
-    left_out: tuple[str, ...],
+    left_out: LeftOut,
     target: str | None,
     figures: Mapping[str, Figure],
 ) -> Iterator[str]:
@@ -167,8 +169,8 @@ def _notes(
     copies = figures["copies"]
     if not compared.is_split and copies.heldout > _SEEN and copies.heldout > 2 * copies.independent:
         yield (
-            "Nearly all held-out rows equal a real one. If they are the rows that the twin was fitted to, they are no "
-            "floor: hold out others."
+            f"{copies.heldout:.0%} of the held-out rows equal a real one. If they are rows that the twin was fitted "
+            "to, they are no floor: hold out others."
         )
     if compared.is_split:
         yield (

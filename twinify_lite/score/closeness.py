@@ -6,11 +6,14 @@ ledger guarantees.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 
 from twinify_lite.cells import VALUE
 from twinify_lite.score.comparing import Comparison, some
-from twinify_lite.score.reading import Sheet
+from twinify_lite.score.reading import HELDOUT, REAL, SYNTHETIC, LeftOut, Sheet
 from twinify_lite.score.result import Figure
 
 GROUP = "Closeness to real rows (sanity checks, not a privacy proof)"
@@ -20,6 +23,8 @@ _ASKED, _AMONG = 1_000, 20_000
 _CHUNK = 50
 # A place that is farther from all others than any range.
 _FAR = 1e30
+# So large a share of rows, and so many of them, may equal real ones, beside twice as many as of held-out rows.
+_COPIED, _FEWEST = 0.01, 5
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -46,6 +51,32 @@ def closeness(compared: Comparison, rng: np.random.Generator) -> list[Figure]:
         ),
         *_nearer(compared, scale, asked["synthetic"], rng),
     ]
+
+
+def alarm(figures: Mapping[str, Figure], rows: int, left_out: LeftOut) -> str | None:
+    """That far more synthetic rows, or texts, are real ones than chance makes, if it is so; `rows` were compared."""
+    copies = figures["copies"]
+    told = []
+    if _is_far_above(copies.synthetic, max(copies.heldout, copies.independent), rows):
+        told.append(
+            f"{copies.synthetic:.1%} of synthetic rows equal a real one in every cell, and {copies.heldout:.1%} of "
+            "held-out real rows do."
+        )
+    for name, keys in left_out.items():
+        if keys is not None and len(keys.cells[SYNTHETIC].value):
+            copied = keys.shared(SYNTHETIC, REAL)
+            chance = keys.shared(HELDOUT, REAL) if HELDOUT in keys.cells else keys.repeated()
+            if _is_far_above(copied, chance, rows):
+                told.append(
+                    f"{copied:.1%} of the texts of {name!r} are those of real rows, where {chance:.1%} would be."
+                )
+    return f"LOOKS COPIED: {' '.join(told)} Find out where they are from before you release them." if told else None
+
+
+def _is_far_above(share: float, chance: float, rows: int) -> bool:
+    """More than twice as many, and by more than a few rows, and than three standard errors of both."""
+    error = math.sqrt((chance * (1 - chance) + share * (1 - share)) / rows)
+    return share > 2 * chance + max(_COPIED, 3 * error) and share * rows >= _FEWEST
 
 
 def _figure(key: str, name: str, what: str, sides: dict[str, float]) -> Figure:

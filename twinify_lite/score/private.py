@@ -65,6 +65,7 @@ class PrivateScore:
     figures: tuple[NoisyFigure, ...]
     columns: tuple[NoisyFigure, ...]
     statement: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
 
     @property
     def covered(self) -> str:
@@ -116,8 +117,8 @@ def private_score(
     declared = declared_in(schema)
     tables = {name: read_as_declared(data, declared) for name, data in ((SYNTHETIC, synthetic), (REAL, real))}
     _require_public_columns(tables[REAL].columns, tables[SYNTHETIC].columns)
-    sheets, _ = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
-    plan = _Sums.of(sheets[SYNTHETIC], target)
+    sheets, left_out = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
+    plan = _Sums.of(sheets[SYNTHETIC], target, tuple(left_out))
     budget = request.ledger(book)
     for sentence in _taken(tables[REAL]):
         budget.treat_as_public(sentence)
@@ -168,16 +169,17 @@ class _Sums:
     sets: Mapping[int, list[tuple[str, ...]]]
     tables: Mapping[str, Tables]  # what real rows are compared with: synthetic rows, independent ones
     predictor: Predictor | None
+    left_out: tuple[str, ...] = ()  # names of columns, which are public
 
     @classmethod
-    def of(cls, synthetic: Sheet, target: str | None) -> _Sums:
+    def of(cls, synthetic: Sheet, target: str | None, left_out: tuple[str, ...] = ()) -> _Sums:
         rng = np.random.default_rng(0)  # public: it draws triples and rows of the synthetic table
         coded = codings(synthetic)
-        wanted = require_target(target, synthetic.columns)
+        wanted = require_target(target, synthetic.columns, left_out)
         independent = synthetic.independent(rng, max(synthetic.rows, _SIMULATED))
         tables = {"synthetic": Tables(synthetic, coded), "independent": Tables(independent, coded)}
         predictor = None if wanted is None else Predictor.of(synthetic, wanted, rng)
-        return cls(synthetic, coded, choose_columns(list(coded), rng), tables, predictor)
+        return cls(synthetic, coded, choose_columns(list(coded), rng), tables, predictor, left_out)
 
     @property
     def _compared(self) -> list[tuple[str, int]]:
@@ -248,6 +250,7 @@ class _Sums:
             figures=tuple(figures),
             columns=tuple(columns),
             statement=statement,
+            left_out=self.left_out,
         )
 
     def _simulated(self, rows: int) -> dict[int, float]:
@@ -274,6 +277,8 @@ def _lines(score: PrivateScore) -> Iterator[str]:
         yield _line(figure, width)
     yield "Distances of single columns:"
     yield from (_line(figure, width) for figure in sorted(score.columns, key=lambda figure: -figure.value))
+    if score.left_out:
+        yield f"Not compared: {', '.join(map(repr, score.left_out))}."
 
 
 def _line(figure: NoisyFigure, width: int) -> str:

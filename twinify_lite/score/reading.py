@@ -62,6 +62,30 @@ class Shared(NamedTuple):
         return f"{value:.0f}" if is_plain else f"{value:.4g}"
 
 
+class Keys(NamedTuple):
+    """A column of texts that hardly ever repeat: its cells in every table, as codes of one list."""
+
+    column: Column
+    cells: Mapping[str, Cells]
+
+    def shared(self, one: str, other: str) -> float:
+        """Which share of the cells of one table occurs in the other."""
+        return float(np.isin(self._texts(one), self._texts(other)).mean())
+
+    def repeated(self) -> float:
+        """Which share of the cells in every other real row occurs in the rows between them."""
+        texts = self._texts(REAL)
+        return float(np.isin(texts[::2], texts[1::2]).mean())
+
+    def _texts(self, table: str) -> np.ndarray:
+        cells = self.cells[table]
+        return cells.value[cells.state == VALUE]
+
+
+#: Names of columns that are not compared, with their cells where these are keys.
+LeftOut = Mapping[str, Keys | None]
+
+
 @dataclass(frozen=True, eq=False)
 class Sheet:
     """One table: the cells of every shared column. Levels are codes, numbers and times are float64."""
@@ -95,8 +119,8 @@ class Sheet:
 
 def read_sheets(
     tables: Mapping[str, PrivateTable], declared: Schema | None, *, by: str = REAL, judged: Container[str] | None = None
-) -> tuple[dict[str, Sheet], tuple[str, ...]]:
-    """Every table as the columns that all of them have, by the kinds of the one called `by`; and the names left out.
+) -> tuple[dict[str, Sheet], LeftOut]:
+    """Every table as the columns that all of them have, by the kinds of the one called `by`; and what is left out.
 
     Tables that are `judged` (all, if None) are refused where they have too few rows or cells of another kind. Of the
     others nothing decides whether they are refused, nor which columns there are.
@@ -110,11 +134,12 @@ def read_sheets(
         raise TableError("The tables have no column in common that could be compared. Compare tables of one kind.")
     decimals = {name: table.style.decimal if table.style else "." for name, table in tables.items()}
     known = set() if declared is None else set(declared)
-    columns, read = [], {name: {} for name in tables}
+    columns, read, keys = [], {name: {} for name in tables}, {}
     for column in common:
         arrays = {name: table.column(column.name) for name, table in rows.items()}
         shared, found = (_ranged if column.is_ranged else _levelled)(column, arrays, decimals)
         if column.name not in known and _hardly_repeats(shared, found[by]):
+            keys[column.name] = Keys(column, found)
             continue
         refuse(_kind_problems(shared.column, found, {name: array for name, array in arrays.items() if name in judged}))
         columns.append(shared)
@@ -125,11 +150,11 @@ def read_sheets(
     everywhere = {column.name for column in columns}
     named = dict.fromkeys(name for table in rows.values() for name in table.column_names)
     sheets = {name: Sheet(tuple(columns), found, rows[name].num_rows) for name, found in read.items()}
-    return sheets, tuple(name for name in named if name not in everywhere)
+    return sheets, {name: keys.get(name) for name in named if name not in everywhere}
 
 
 def _hardly_repeats(column: Shared, cells: Cells) -> bool:
-    """Whether nearly every cell is a text of its own: a name or a key, of which no two tables share any."""
+    """Whether nearly every cell is a text of its own: a name or a key, whose shares say nothing."""
     present = cells.value[cells.state == VALUE] if column.column.kind == "category" else ()
     return len(present) >= FEWEST and len(np.unique(present)) > _OWN * len(present)
 

@@ -19,8 +19,6 @@ WARNING = "NOT COVERED BY EPSILON: computed from the real rows, without noise. I
 
 #: The group of figures of models that predict a target.
 LEARNING = "Learning"
-# So large a share of rows may equal real ones, beside twice as many as of held-out rows, before it is an alarm.
-_COPIED = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +104,7 @@ class Score:
     """How faithful synthetic rows are: `print(score)` for people, `.to_json()` for machines, `.report(path)` for both.
 
     `rows` counts the real, synthetic and held-out ones, and those `compared` at equal sizes; `is_split` says that the
-    held-out rows are a half of the real ones.
+    held-out rows are a half of the real ones; `alarm` that rows look copied.
     """
 
     rows: Mapping[str, int]
@@ -120,32 +118,20 @@ class Score:
     patterns: tuple[PatternScore, ...]
     versions: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    alarm: str | None = None
     warning: str = WARNING
 
     def figure(self, key: str) -> Figure:
         """The figure of this key, such as "tvd_2way"."""
         known = {figure.key: figure for figure in self.figures}
-        if key not in known:
+        if not isinstance(key, str) or key not in known:
             raise SchemaError(f"This score has no figure {key!r}. It has {', '.join(known)}.")
         return known[key]
-
-    @property
-    def alarm(self) -> str | None:
-        """That far more synthetic rows than held-out ones equal a real row, if it is so."""
-        copies = self.figure("copies")
-        chance = copies.heldout or 0.0
-        if copies.synthetic is None or copies.synthetic <= 2 * chance + _COPIED:
-            return None
-        copied = copies.whole or copies.synthetic
-        return (
-            f"LOOKS COPIED: {copied:.1%} of the synthetic rows equal a real one in every cell, and {chance:.1%} of "
-            "held-out real rows do. Find out where they are from before you release them."
-        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for `json.dumps`, the warning first."""
         rest = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "warning"}
-        return {"warning": self.warning, "alarm": self.alarm, **_plain(rest)}
+        return {"warning": self.warning, **_plain(rest)}
 
     def report(self, path: str | os.PathLike[str], *, twin: Any = None) -> None:
         """Write one self-contained HTML page; with the `twin` that the rows are from, also its guarantee and risk.
@@ -157,6 +143,8 @@ class Score:
         from twinify_lite.table import replacing
 
         known = stated_in(twin) if isinstance(twin, str | os.PathLike) else twin
+        if known is not None and not hasattr(known, "statement"):
+            raise ArtifactError("The twin is a tw.Twin, or the path of one, such as data.twin.")
         if known is not None:
             self._require_columns_in(known)
         page = score_page(self, known)
@@ -167,7 +155,7 @@ class Score:
         """Refuse a twin that cannot have made these rows; code of its own may give them other columns."""
         names, known = [column.name for column in self.columns], {*twin.schema}
         strange = [name for name in names if name not in known]
-        if strange and (len(strange) == len(names) or not twin.is_own):
+        if strange and not twin.is_own:
             listed = ", ".join(map(repr, strange))
             raise ArtifactError(
                 f"These rows are not from this twin: it has no column {listed}. Name the twin that they are from, or "
