@@ -1,6 +1,7 @@
 """A ledger file: what is granted is written first, what is written is checked, and nothing passes the limit."""
 
 import copy
+import dataclasses
 import json
 import math
 import os
@@ -16,7 +17,9 @@ from twinify_lite.accountant import (
     PoissonGaussian,
     Relation,
 )
+from twinify_lite.accountant.bounds import SAMPLING_SLACK
 from twinify_lite.book import Book
+from twinify_lite.dominating import dominate
 from twinify_lite.errors import BookError, BudgetExceeded, PrivacyParameterError, TableError
 from twinify_lite.ledger import Ledger
 
@@ -321,3 +324,15 @@ def test_sampled_fits_never_run_out_of_delta_before_epsilon(tmp_path):
     assert found.slack < found.slack_limit
     assert found.mu == pytest.approx(math.sqrt(sum(r.cost.mu**2 for e in found.entries for r in e.releases)))
     assert found.epsilon <= 1.3 * accountant.epsilon([small] * 30, delta=1e-6)
+
+
+def test_a_sampled_fit_is_priced_however_many_there_were(tmp_path):
+    made = Book.create(tmp_path / "very_many.ledger", epsilon=9.0, delta=1e-6)
+    small = PoissonGaussian(noise_multiplier=40.0, sampling_rate=0.01, steps=1)
+    made.charge("0" * 8, 0, [small])
+    found = made.read()
+    entries = tuple(dataclasses.replace(found.entries[0], run=f"{number:08x}") for number in range(1000))
+    crowded = dataclasses.replace(found, entries=entries)
+    slack = crowded.slack_of_sampled()
+    assert slack > SAMPLING_SLACK
+    assert dominate(small, Relation.ADD_REMOVE, slack).mu < 0.1

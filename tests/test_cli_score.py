@@ -61,10 +61,12 @@ def test_a_page_is_written_whole_and_not_over_another_one(run, folder):
     assert (nowhere.exit_code, "--report" in nowhere.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("place", ["synthetic.csv", "./holdout.csv", "link.html"])
+@pytest.mark.parametrize("place", ["synthetic.csv", "./holdout.csv", "link.html", "same.html"])
 def test_a_page_never_takes_the_place_of_a_table(run, folder, place):
     if place == "link.html":
         os.symlink("real.csv", place)
+    if place == "same.html":
+        os.link("real.csv", place)
     before = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
     done = run("real.csv", "synthetic.csv", "--holdout", "holdout.csv", "--report", place, "--force")
     assert (done.exit_code, "one of the files that are read" in done.stderr) == (1, True)

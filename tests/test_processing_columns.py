@@ -97,6 +97,7 @@ def test_check_finds_the_model_sound_that_fit_accepts():
     ("change", "said"),
     [
         (('frame["thousands"] * 1000', 'frame["thousand"] * 1000'), "(in postprocess, on made-up rows"),
+        (('else "poor"', "else 0"), "postprocess makes columns that no table can have"),
         (('frame["income"] / 1000', 'frame["incom"] / 1000'), "(in preprocess, on made-up rows"),
         (('numpyro.sample("thousands"', 'numpyro.sample("income"'), "Column 'thousands' is not observed"),
     ],
