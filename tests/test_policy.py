@@ -125,6 +125,7 @@ def test_all_that_a_request_breaks_is_said_at_once():
         "s\u200bsn",
         "ss\ufe0fn\x00",
         "file_\u3164names",
+        *(f"s{unseen}sn" for unseen in "\U000e0100\u180b\u180f\u17b4\U00016fe4\u2065\ufff0\u2800\U0001d159\u2028\xa0 "),
     ],
 )
 def test_a_column_is_forbidden_by_its_name_or_by_a_pattern_in_any_case(name):

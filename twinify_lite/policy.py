@@ -24,9 +24,13 @@ from twinify_lite.errors import PolicyError, PolicyRefused
 from twinify_lite.schema import Schema
 from twinify_lite.schema.words import suggestion
 
-# Letters that do not show: by category, and marks and fillers that are of another one.
-_UNSEEN = ("Cf", "Cc")
-_FILLERS = {"\u034f", "\u115f", "\u1160", "\u3164", "\uffa0", *map(chr, range(0xFE00, 0xFE10))}
+# What does not count in a name: spaces and controls, by the first letter of their category; and of other categories the
+# letters, marks and symbols that show nothing (Unicode's Default_Ignorable_Code_Point, and blanks).
+_UNSEEN = "CZ"
+_BLANK = {
+    *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159",
+    *map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]),
+}
 _ROUNDING = 1 + 1e-9  # of a figure that was written to a file and read again
 _WHY_RELATION = {
     Relation.ADD_REMOVE: "under replacing a row, the number of rows is public",
@@ -143,9 +147,9 @@ def given_columns(schema: Schema) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """The name however it is typed: in any case, with spaces around it, with wide, composed or unseen letters."""
-    seen = "".join(letter for letter in name if unicodedata.category(letter) not in _UNSEEN and letter not in _FILLERS)
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).strip()
+    """The name however it is typed: in any case, with or without spaces, with wide, composed or unseen letters."""
+    seen = "".join(one for one in name if unicodedata.category(one)[0] not in _UNSEEN and one not in _BLANK)
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold())
 
 
 def _refuse(problems: Iterable[str]) -> None:
