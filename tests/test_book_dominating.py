@@ -166,3 +166,8 @@ def test_the_total_with_its_slacks_is_that_of_one_gaussian_and_one_coin(tmp_path
     pair = [Gaussian(noise_multiplier=1 / found.mu), ApproximateDP(epsilon=0.0, delta=found.slack_limit)]
     assert accountant.epsilon(pair, delta=1e-6) <= found.epsilon * (1 + 2e-3)
     assert found.slack_limit > found.slack > 1e-7 + 0.02e-6
+
+
+def test_noise_that_hides_next_to_nothing_is_refused_and_does_not_take_for_ever():
+    with pytest.raises(BudgetExceeded, match="hides next to nothing"):
+        dominate(PoissonGaussian(noise_multiplier=0.628, sampling_rate=0.217, steps=595), ADD, SLACK)

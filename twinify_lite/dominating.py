@@ -29,6 +29,7 @@ _POINTS = 32
 # Every mu is rounded up by this, and every Gaussian down: far more than the round-off of either.
 _ROUNDED_UP = 1 + 1e-9
 _PRECISION = 1e-5  # of the search for mu
+_LARGEST = 1e3  # a mu beyond which nothing is hidden
 _SMALL = 1e-3  # an epsilon below which its mu is taken from the first term of the series, which is above it
 
 
@@ -99,6 +100,8 @@ def _mu_of_sampled(mechanism: Mechanism, relation: Relation, slack: float) -> fl
     low, high = 0.0, 1.0
     while not profile.is_below(high, slack):
         low, high = high, 2 * high
+        if high > _LARGEST:
+            raise BudgetExceeded(f"{type(mechanism).__name__} has too little noise: it hides next to nothing.")
     while high - low > _PRECISION * high:
         middle = (low + high) / 2
         low, high = (low, middle) if profile.is_below(middle, slack) else (middle, high)
