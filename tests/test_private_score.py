@@ -14,9 +14,11 @@ import twinify_lite as tw
 from twinify_lite.accountant import Gaussian
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, SchemaError
 from twinify_lite.ledger import Ledger
-from twinify_lite.score import private
+from twinify_lite.schema.draft import draft
+from twinify_lite.score import coding, private
 from twinify_lite.score.private import _release, _Sums
 from twinify_lite.score.reading import REAL, SYNTHETIC, read_sheets
+from twinify_lite.statement import GUESSED
 
 COLUMNS = ["age", "sex", "income", "retired"]
 SYNTHETIC_ROWS = people(80, 3)[COLUMNS].astype(object)
@@ -69,7 +71,7 @@ def test_the_noise_is_that_of_the_receipt_over_all_sums_together():
     drawn = []
     for seed in range(400):
         receipt = Ledger(1e6, 1e-6, insecure_seed=seed).spend(Gaussian(noise_multiplier=multiplier), "score")
-        released, noise = _release(receipt, np.array([100.0, 20.25, 7.0]), weights)
+        released, noise = _release(receipt, receipt.redeem(Gaussian), np.array([100.0, 20.25, 7.0]), weights)
         drawn.append(released)
     exact = multiplier * math.sqrt(2.25) / weights
     np.testing.assert_allclose(noise, exact, rtol=3e-3)
@@ -81,7 +83,7 @@ def test_the_noise_is_that_of_the_receipt_over_all_sums_together():
 
 def test_what_is_released_is_on_a_lattice_so_that_floats_tell_nothing():
     receipt = Ledger(1.0, 1e-6).spend(Gaussian(noise_multiplier=10.0), "score")
-    released, _ = _release(receipt, np.array([1 / 3, math.pi]), np.ones(2))
+    released, _ = _release(receipt, receipt.redeem(Gaussian), np.array([1 / 3, math.pi]), np.ones(2))
     assert (released * 1024 == np.round(released * 1024)).all()
 
 
@@ -177,3 +179,73 @@ def test_it_is_charged_to_the_ledger_of_the_table(tmp_path):
     with pytest.raises(BudgetExceeded):
         tw.private_score(people(60), people(60, 1), epsilon=0.9, ledger=path)
     assert book.total() == pytest.approx(0.8, abs=0.12)
+
+
+# -- nothing beside the sums depends on the real rows ------------------------------------------------------------------
+
+
+def of_levels(number, extra=()):
+    """A column in which every level stands ten times, so that it is none of keys."""
+    return pd.DataFrame({"c": [f"level {n}" for n in range(number)] * 10 + list(extra)})
+
+
+@pytest.mark.parametrize("at", [254, 255, 256, 32_765, 32_766, 32_767])
+def test_a_level_that_only_real_rows_have_fits_wherever_the_others_end(at):
+    before, _ = sums(of_levels(3), synthetic=of_levels(at))
+    after, _ = sums(of_levels(3, ["new"]), synthetic=of_levels(at))
+    assert np.abs(after - before).max() <= 1 + 1e-9
+    assert after[0] - before[0] == 1
+
+
+def test_levels_that_only_real_rows_have_are_one_and_change_no_size_and_no_distance():
+    synthetic = people(80, 3)[COLUMNS]
+    real = people(50)[COLUMNS].assign(sex=[f"new {n}" for n in range(50)])
+    tables = {name: tw.read_table(rows) for name, rows in ((SYNTHETIC, synthetic), (REAL, real))}
+    sheets, _ = read_sheets(tables, None, by=SYNTHETIC, judged={SYNTHETIC})
+    alone, _ = read_sheets({SYNTHETIC: tables[SYNTHETIC], REAL: tables[SYNTHETIC]}, None, judged={SYNTHETIC})
+    of = [_Sums.of(one[SYNTHETIC], "retired") for one in (sheets, alone)]
+    assert [coding.size for coding in of[0].coded.values()] == [coding.size for coding in of[1].coded.values()]
+    found, weights = sums(real, synthetic=synthetic)
+    assert len(weights) == len(found)
+    assert found[1 + 3 + 2 + COLUMNS.index("sex")] == pytest.approx(50)  # nothing of the column is alike
+
+
+def test_cells_of_many_levels_are_numbered_within_64_bits(monkeypatch):
+    monkeypatch.setattr(coding, "_LEVELS", 3)
+    synthetic = pd.concat([of_levels(6), of_levels(6).rename(columns={"c": "d"})], axis=1)
+    before, _ = sums(of_levels(4).assign(d="level 5"), synthetic=synthetic)
+    after, _ = sums(of_levels(4, ["level 5"]).assign(d="level 5"), synthetic=synthetic)
+    assert np.abs(after - before).max() <= 1 + 1e-9
+    assert before[-2] == pytest.approx(40 * 0.25)  # levels 3, 4 and 5 are one, with half of the synthetic rows
+    monkeypatch.undo()
+    assert (coding._LEVELS + 2) ** 3 < 2**63
+
+
+def test_it_is_charged_before_anything_is_computed_from_the_rows(monkeypatch, tmp_path):
+    def fails(*_):
+        raise OverflowError("of a cell")
+
+    monkeypatch.setattr(_Sums, "sums", fails)
+    book = tw.Book.create(tmp_path / "a.ledger", epsilon=1.0, delta=1e-5)
+    with pytest.raises(OverflowError):
+        tw.private_score(people(60), people(60, 1), epsilon=0.5, ledger=book)
+    assert len(book.read().entries) == 1
+
+
+def test_what_a_schema_read_from_the_data_is_refused_until_it_is_accepted(tmp_path):
+    real, synthetic = people(60), people(60, 1)
+    peeked = draft(tw.read_table(real), peek=True)
+    with pytest.raises(SchemaError, match="Read from the data, so not private"):
+        tw.private_score(real, synthetic, epsilon=1, schema=peeked)
+    score = tw.private_score(real, synthetic, epsilon=1, schema=peeked, accept=peeked.peeked)
+    assert any("accepted by the user, of the columns 'age'" in told for told in score.statement["public"])
+    assert score.covered.startswith("NOT COVERED BY EPSILON")
+
+
+def test_kinds_that_were_guessed_from_real_rows_are_told(tmp_path):
+    tw.write_table(people(60), tmp_path / "real.csv")
+    guessed = draft(tw.read_table(tmp_path / "real.csv"))
+    assert guessed.guessed
+    told = tw.private_score(tmp_path / "real.csv", people(60, 1), epsilon=1, schema=guessed).statement["public"]
+    assert GUESSED in told
+    assert GUESSED not in tw.private_score(tmp_path / "real.csv", people(60, 1), epsilon=1).statement["public"]

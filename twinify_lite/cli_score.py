@@ -51,6 +51,9 @@ _NOT_BOTH = "A private score has no {}: leave it out, or leave out --private, an
 )
 @click.option("--delta", type=float, help="Of --private.  [default: 1e-6]")
 @click.option("--ledger", metavar="FILE", help="Of --private: the ledger of all releases of this table.")
+@click.option(
+    "--accept", metavar="COLUMN", multiple=True, help="Of --private: take as public what the schema read from it."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws halves and samples.")
 @force_option
 @json_option
@@ -66,6 +69,7 @@ def score(
     epsilon: float | None,
     delta: float | None,
     ledger: str | None,
+    accept: tuple[str, ...],
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -78,7 +82,8 @@ def score(
     Every figure stands between held-out real rows and independent columns. It is computed from the real rows, is not
     covered by epsilon, and must not leave the house; with --private it is, and may.
     """
-    _require_fitting(epsilon, {"ledger": ledger, "delta": delta}, {"holdout": holdout, "report": report, "twin": twin})
+    paid = {"ledger": ledger, "delta": delta, "accept": accept or None}
+    _require_fitting(epsilon, paid, {"holdout": holdout, "report": report, "twin": twin})
     if twin is not None and report is None:
         raise click.UsageError("A twin is named for the page: pass --report FILE with --twin.")
     given = [path for path in (real, synthetic, holdout) if path is not None]
@@ -92,7 +97,8 @@ def score(
         progress("reading")
         tables = _tables(given, declared, look)
         if epsilon is not None:
-            found = _private(tables, epsilon, 1e-6 if delta is None else delta, ledger, target=target, schema=declared)
+            budget = {"epsilon": epsilon, "delta": 1e-6 if delta is None else delta, "ledger": ledger}
+            found = _private(tables, **budget, target=target, schema=declared, accept=accept)
         else:
             found = _open(tables, holdout, target=target, schema=declared, seed=seed, progress=progress)
     if report is not None:
@@ -153,10 +159,10 @@ def _open(tables: list[Any], holdout: str | None, **options: Any) -> Score:
     return compare(*tables[:2], holdout=None if holdout is None else tables[2], **options)
 
 
-def _private(tables: list[Any], epsilon: float, delta: float, ledger: str | None, **options: Any) -> PrivateScore:
+def _private(tables: list[Any], **options: Any) -> PrivateScore:
     from twinify_lite.score.private import private_score
 
-    return private_score(*tables, epsilon=epsilon, delta=delta, ledger=ledger, **options)
+    return private_score(*tables, **options)
 
 
 def _write_report(found: Score, report: str, twin: str | None, real: str, *, quiet: bool) -> None:

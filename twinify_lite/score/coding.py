@@ -16,7 +16,9 @@ BINS = 16
 _BARS, _OUTER = 24, 0.005
 # Levels that are shown, the others together.
 _SHOWN = 30
-GONE = "missing"
+# Levels that count by themselves: the cells of any three columns can be numbered in 63 bits.
+_LEVELS = 2**20
+GONE, _OTHERS = "missing", "others"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,21 +39,22 @@ class Coding:
         one, specials = sheet.cells[self.column.name], len(self.column.specials)
         inside = self.size - specials - 1
         if self.column.is_ranged:
-            code = np.searchsorted(self.edges[1:-1], one.value, side="right").astype(np.int32)
+            code = np.searchsorted(self.edges[1:-1], one.value, side="right")
         else:
-            code = one.value.astype(np.int32)
-        code = np.where(one.state > VALUE, inside + one.state - 1, code)
+            code = np.minimum(one.value, inside - 1)
+        code = np.where(one.state > VALUE, inside + one.state.astype(np.int64) - 1, code)
         return np.where(one.state == MISSING, self.size - 1, code).astype(np.min_scalar_type(self.size))
 
 
 def codings(real: Sheet, bins: int = BINS) -> dict[str, Coding]:
-    """Numbers and times in `bins` of equal width between the least and the greatest real one; every level by itself."""
+    """Numbers and times in `bins` of equal width between the least and the greatest real one; levels by themselves."""
     return {column.name: _coding(column, real, bins) for column in real.columns}
 
 
 def _coding(column: Shared, real: Sheet, bins: int) -> Coding:
     if not column.is_ranged:
-        return Coding(column, np.array([]), (*column.levels, GONE))
+        levels = column.levels if len(column.levels) <= _LEVELS else (*column.levels[:_LEVELS], _OTHERS)
+        return Coding(column, np.array([]), (*levels, GONE))
     values = real.number(column.name)
     low, high = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (0.0, 0.0)
     if not high > low:  # one value, or none: one bin

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,15 +20,17 @@ import numpy as np
 
 from twinify_lite.accountant import Gaussian
 from twinify_lite.errors import TableError
-from twinify_lite.receipt import Receipt
+from twinify_lite.receipt import Receipt, Secrets
 from twinify_lite.score.coding import Coding, codings
 from twinify_lite.score.learning import Predictor, require_target
 from twinify_lite.score.marginals import Tables, choose_columns, distance
 from twinify_lite.score.reading import REAL, SYNTHETIC, Sheet, read_sheets
+from twinify_lite.statement import GUESSED, STYLE, TYPES, accepted_of, uncovered
 
 if TYPE_CHECKING:
     from twinify_lite.request import Data
     from twinify_lite.schema import Schema
+    from twinify_lite.table import PrivateTable
 
 # Sums are released in units of 1 / _LATTICE. To round them to it, and the floats that they are, moves them by less than
 # two units, which the sensitivity has room for.
@@ -73,7 +75,8 @@ class PrivateScore:
         if self.statement["private"] is not True:
             return f"NOT PRIVATE: {self.statement['why_not']}. It must not leave the house."
         epsilon, delta = float(self.statement["epsilon"]), self.statement["delta"]
-        return (
+        warning = uncovered(self.statement)
+        return f"{warning} The rest is " * (warning is not None) + (
             f"({epsilon:g}, {delta:g})-differentially private: this score may leave the house. Its epsilon comes on "
             "top of the twin's own."
         )
@@ -100,10 +103,13 @@ def private_score(
     target: str | None = None,
     schema: Schema | str | os.PathLike[str] | None = None,
     relation: Literal["add-remove", "substitute"] = "add-remove",
+    accept: str | Iterable[str] = (),
     ledger: Any = None,
     insecure_seed: int | None = None,
 ) -> PrivateScore:
     """Compare `synthetic` rows with the `real` ones under a budget of its own; `ledger` is the file of all releases.
+
+    `accept` names columns of which the schema says what was read from the data: you take that as public.
 
     Formal guarantee: the result is (epsilon, delta)-differentially private for one row of `real` under `relation`,
     whatever `synthetic` is, unless `insecure_seed` is given. It says nothing of how `synthetic` was made.
@@ -114,18 +120,22 @@ def private_score(
     budgeted = {"epsilon": epsilon, "delta": delta, "relation": relation}
     book = as_book(ledger)
     request = Request(**budgeted, model=None, target=None, options=None, seed=insecure_seed, book=book)
-    declared = declared_in(schema)
+    declared = declared_in(schema, accept)
+    if declared is not None:
+        declared.require_public()
     tables = {name: read_as_declared(data, declared) for name, data in ((SYNTHETIC, synthetic), (REAL, real))}
     _require_public_columns(tables[REAL].columns, tables[SYNTHETIC].columns)
     sheets, left_out = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
     plan = _Sums.of(sheets[SYNTHETIC], target, tuple(left_out))
     budget = request.ledger(book)
-    for sentence in _taken(tables[REAL]):
+    for sentence in _taken(tables[REAL], declared):
         budget.treat_as_public(sentence)
     receipt = budget.spend(budget.calibrate(Gaussian(noise_multiplier=1.0)), "score")
     if book is not None and not book.exists:
         book.begin([receipt], **budgeted)
-    released, noise = _release(receipt, plan.sums(sheets[REAL]), plan.weights)
+    # Charged before anything is computed from the rows: whatever becomes of that, it was paid for.
+    keys = receipt.redeem(Gaussian)
+    released, noise = _release(receipt, keys, plan.sums(sheets[REAL]), plan.weights)
     return plan.scored(released, noise, budget.statement().to_json())
 
 
@@ -134,15 +144,17 @@ def _require_public_columns(real: tuple[str, ...], synthetic: tuple[str, ...]) -
         raise TableError("The tables have no column in common. Compare tables of one kind.")
 
 
-def _taken(table: Any) -> Iterator[str]:
-    """What the table tells without being paid for."""
-    from twinify_lite.statement import STYLE, TYPES
-
+def _taken(table: PrivateTable, declared: Schema | None) -> Iterator[str]:
+    """What the table tells, itself or by the schema, without being paid for."""
+    if declared is not None and declared.guessed:
+        yield GUESSED
     yield TYPES if table.style is None else STYLE
+    if declared is not None and declared.accepted:
+        yield accepted_of(declared.accepted)
 
 
-def _release(receipt: Receipt, sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sums with the noise that `receipt` pays for, and its standard deviations.
+def _release(receipt: Receipt, keys: Secrets, sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sums with the noise that `receipt` pays for, from its secret `keys`, and its standard deviations.
 
     Formal guarantee: if one row adds at most 1 to each sum, this is the Gaussian mechanism of the receipt's multiplier.
     Scaled by weight over the norm of all weights, the vector of sums moves by at most 1; noise of the multiplier on it
@@ -151,7 +163,6 @@ def _release(receipt: Receipt, sums: np.ndarray, weights: np.ndarray) -> tuple[n
     """
     from twinify_lite.exact import Bits, rounded_gaussian
 
-    keys = receipt.redeem(Gaussian)
     bits, norm = Bits(keys.noise), float(np.linalg.norm(weights)) * (1 + 1e-12)
     moves = _LATTICE + _ROOM
     scales = [math.ceil(receipt.mechanism.noise_multiplier * moves * norm / weight) for weight in weights]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,10 +28,12 @@ _NOTHING = {"", "na", "n/a", "nan", "null", "none", "inf", "infinity"}
 _READABLE = 0.5
 # So many different texts among the cells, and a column is one of names or keys.
 _OWN = 0.9
+# The level of all cells that have none of the levels that count.
+_STRANGE = "any other"
 
 
 class Shared(NamedTuple):
-    """A column that all tables have, with the levels that occur in any of them."""
+    """A column that all tables have, with the levels that occur in any of them, or in those that are judged."""
 
     column: Column
     levels: tuple[str, ...] = ()
@@ -123,7 +125,8 @@ def read_sheets(
     """Every table as the columns that all of them have, by the kinds of the one called `by`; and what is left out.
 
     Tables that are `judged` (all, if None) are refused where they have too few rows or cells of another kind. Of the
-    others nothing decides whether they are refused, nor which columns there are.
+    others nothing decides whether they are refused, nor which columns and levels there are: a level that only they have
+    is any other.
     """
     rows = {name: table.reveal() for name, table in tables.items()}
     judged = rows if judged is None else judged
@@ -137,7 +140,7 @@ def read_sheets(
     columns, read, keys = [], {name: {} for name in tables}, {}
     for column in common:
         arrays = {name: table.column(column.name) for name, table in rows.items()}
-        shared, found = (_ranged if column.is_ranged else _levelled)(column, arrays, decimals)
+        shared, found = _ranged(column, arrays, decimals) if column.is_ranged else _levelled(column, arrays, judged)
         if column.name not in known and _hardly_repeats(shared, found[by]):
             keys[column.name] = Keys(column, found)
             continue
@@ -213,28 +216,39 @@ def _said(text: pa.DictionaryArray) -> int:
 
 
 def _levelled(
-    column: Column, arrays: Mapping[str, pa.ChunkedArray], _decimals: Mapping[str, str]
+    column: Column, arrays: Mapping[str, pa.ChunkedArray], judged: Container[str]
 ) -> tuple[Shared, dict[str, Cells]]:
-    """Codes of the levels of all tables, in the declared order, or of the real table first."""
+    """Codes of the levels of the judged tables, in the declared order, or of the real table first; one for others."""
     places: dict[str, int] = {level: place for place, level in enumerate(column.levels or ())}
     found = {}
-    for name, array in arrays.items():
-        codes = [_codes(column, chunk, places) for chunk in array.chunks]
+    for name in sorted(arrays, key=lambda name: name not in judged):
+        codes = [_codes(column, chunk, places, is_open=name in judged) for chunk in arrays[name].chunks]
         code = np.concatenate(codes)
         found[name] = Cells(np.maximum(code, 0), np.where(code < 0, MISSING, VALUE).astype(np.int16))
-    return Shared(column, tuple(places)), found
+    strange = () if all(name in judged for name in arrays) else (_STRANGE,)
+    return Shared(column, (*places, *strange)), found
 
 
-def _codes(column: Column, chunk: pa.Array, places: dict[str, int]) -> np.ndarray:
-    """The place of every cell among the levels, -1 if it is missing; new levels get new places."""
+def _codes(column: Column, chunk: pa.Array, places: dict[str, int], *, is_open: bool) -> np.ndarray:
+    """The place of every cell among the levels, -1 if it is missing.
+
+    New levels get new places if `is_open`, and one place together, after all others, if not.
+    """
     if column.kind == "boolean":
         one = cells.parse(column, chunk)
         return np.where(one.state == MISSING, -1, one.value).astype(np.int32)
+    place = _placing(places, is_open)
     text = cells.texts(chunk).dictionary_encode()
     labels = (_label(column, level) for level in text.dictionary.to_pylist())
-    of = np.array([-1 if label is None else places.setdefault(label, len(places)) for label in labels], np.int32)
+    of = np.array([-1 if label is None else place(label) for label in labels], np.int32)
     codes = text.indices.fill_null(len(of)).to_numpy(zero_copy_only=False)
     return np.append(of, np.int32(-1))[codes]
+
+
+def _placing(places: dict[str, int], is_open: bool) -> Callable[[str], int]:
+    if is_open:
+        return lambda label: places.setdefault(label, len(places))
+    return lambda label: places.get(label, len(places))
 
 
 def _label(column: Column, text: str) -> str | None:
