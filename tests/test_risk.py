@@ -27,6 +27,7 @@ from twinify_lite.accountant import (
 from twinify_lite.errors import ArtifactError, PrivacyParameterError
 from twinify_lite.risk.odds import TELLING, advantage, suspicion, true_positives
 from twinify_lite.risk.profile import alone, composed, of_stages, stage_of
+from twinify_lite.statement import accepted_of
 
 RATES = (0.001, 0.01, 0.1, 0.5, 0.9)
 RARE = PoissonGaussian(noise_multiplier=0.79, sampling_rate=0.001, steps=10_000)
@@ -264,6 +265,16 @@ def test_a_ledger_its_statement_and_a_twin_that_has_it_say_the_same():
     twin = type("Twin", (), {"statement": made.statement().to_json()})()
     assert found == tw.risk(made.statement()) == tw.risk(made.statement().to_json()) == tw.risk(twin)
     assert (found.epsilon, found.delta, found.relation, found.supposed) == (1.0, 1e-6, "add-remove", False)
+
+
+def test_what_was_accepted_without_noise_is_no_part_of_the_figures_and_is_told_first():
+    made = ledger()
+    made.treat_as_public(accepted_of(["age", "ward"]))
+    found = tw.risk(made)
+    assert found.sentences()[0].startswith("NOT COVERED BY EPSILON: ranges, levels or missing cells of 'age', 'ward'")
+    assert found.to_json()["warning"] in str(found).split("\n")[0]
+    assert found.advantage == tw.risk(ledger()).advantage
+    assert tw.risk(ledger()).warning is None
 
 
 def test_what_a_ledger_has_left_is_no_risk_yet():

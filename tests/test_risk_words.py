@@ -28,7 +28,7 @@ def test_a_person_reads_of_coins_accusations_and_suspicions(found):
     assert f"at most {math.ceil(10_000 * found.true_positives[0.001]) / 10:g} in 1,000" in said
     assert f"at most {math.ceil(100 * found.suspicion[0.5])} % likely" in said
     assert f"From 1 % they come to at most {math.ceil(1000 * found.suspicion[0.01]) / 10:g} %" in said
-    assert "Nobody can do better" in said
+    assert "From this release nobody can do better" in said
 
 
 def test_no_sentence_needs_the_words_of_the_trade(found):

@@ -19,7 +19,7 @@ from twinify_lite.cli_base import (
     show_json,
     warn_not_private,
 )
-from twinify_lite.cli_fit import three_lines
+from twinify_lite.cli_fit import short_lines
 from twinify_lite.cli_progress import Progress
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def demo(
     # Both from their files, as anybody would look at them.
     show(compare(pd.read_csv(data), pd.read_csv(synthetic)))
     show("\nThese people do not exist. With real data, only the right column could be shown.\n")
-    show("\n".join(three_lines(twin.statement)))
+    show("\n".join(short_lines(twin.statement)))
     show(f"\nIn {folder}: {', '.join(names)}.")
     if not quiet:
         note(f"Next: open {page} in a browser; twin explain {target}; twin fit YOUR.csv --epsilon 1")

@@ -278,7 +278,7 @@ def _report(twin: Twin, target: str, *, model: str | None, as_json: bool, quiet:
             | {"statement": twin.statement}
         )
         return
-    show("\n".join(three_lines(twin.statement)))
+    show("\n".join(short_lines(twin.statement)))
     show(f"The twin is {target}.")
     if not quiet:
         own = f" --model {model}" if model and model.endswith(".py") else ""  # a file's code is not run from the twin
@@ -294,8 +294,11 @@ def _warn_delta(delta: float, rows: int, known: str) -> None:
         )
 
 
-def three_lines(statement: dict[str, Any]) -> list[str]:
-    """A privacy statement in three lines: the guarantee, what was spent, what it does not hide."""
+def short_lines(statement: dict[str, Any]) -> list[str]:
+    """A privacy statement in short: what has no guarantee, the guarantee, what was spent, what it does not hide."""
+    from twinify_lite.statement import uncovered
+
+    warning = uncovered(statement)
     changes = {"add-remove": "adding or removing one row", "substitute": "replacing one row by another"}
     head = (
         f"({float(statement['epsilon']):g}, {statement['delta']:g})-differential privacy under "
@@ -306,6 +309,7 @@ def three_lines(statement: dict[str, Any]) -> list[str]:
     epsilon, delta = float(statement["spent"]["epsilon"]), statement["spent"]["delta"]
     count = sum(len(stage["receipts"]) for stage in statement["stages"])
     return [
+        *([] if warning is None else [warning]),
         head,
         f"Spent: epsilon {epsilon:.4g}, delta {delta:.3g} (upper bounds), in {count} releases.",
         f"Public: {_public(statement['public'])}.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from twinify_lite.cli_base import Failure, json_option, show, show_json, warn_not_private
-from twinify_lite.cli_fit import three_lines
+from twinify_lite.cli_fit import short_lines
 from twinify_lite.describing import STATED
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _columns_and_guarantee(facts: dict[str, Any]) -> str:
     width = max(map(len, facts["columns"]), default=0)
     columns = [f"  {name:<{width}}  {kind}" for name, kind in facts["columns"].items()]
     stated = [f"{STATED[0].upper()}{STATED[1:]}."] if facts["private"] else []
-    head = [*three_lines(facts["statement"]), *stated]
+    head = [*short_lines(facts["statement"]), *stated]
     return "\n".join([*head, "A twin of a model that is not part of the package. Its columns:", *columns])
 
 

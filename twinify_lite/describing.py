@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from twinify_lite.statement import uncovered
+
 if TYPE_CHECKING:
     from twinify_lite.schema import Column, Schema
     from twinify_lite.twin import Twin
@@ -92,8 +94,10 @@ def _facts(twin: Twin) -> dict[str, Any]:
         f"({float(statement['epsilon']):g}, {statement['delta']:g})-DP, {statement['relation']}, one row is one person"
     )
     spent = statement["spent"]
+    warning = uncovered(statement)
     return {
         "privacy": guarantee if twin.is_private else f"NOT PRIVATE: {statement['why_not']}",
+        **({} if warning is None else {"accepted": warning}),
         "spent": f"epsilon {float(spent['epsilon']):.4g}, delta {spent['delta']:.3g}, in "
         f"{sum(len(stage['receipts']) for stage in statement['stages'])} releases",
         **({"verify": STATED} if twin.is_private else {}),

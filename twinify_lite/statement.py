@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,17 @@ FIT = "that most cells fit what the schema declares of them"
 def accepted_of(columns: Iterable[str]) -> str:
     """That the user accepted what was read of these columns."""
     return f"{ACCEPTED} {', '.join(map(repr, columns))}"
+
+
+def uncovered(statement: Mapping[str, Any]) -> str | None:
+    """The warning of what stands in a release without noise, because the user accepted it, if anything does."""
+    told = [one.removeprefix(ACCEPTED).strip() for one in statement.get("public", ()) if one.startswith(ACCEPTED)]
+    if not told:
+        return None
+    return (
+        f"NOT COVERED BY EPSILON: ranges, levels or missing cells of {', '.join(told)} were read from the real rows "
+        "without noise, and accepted as public. They stand in what is made from these rows."
+    )
 
 
 def public_under(relation: Relation) -> tuple[str, ...]:

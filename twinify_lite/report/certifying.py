@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinify_lite import __version__
 from twinify_lite.errors import ArtifactError, ModelError, PolicyRefused, SchemaError
+from twinify_lite.statement import uncovered
 
 if TYPE_CHECKING:
     from twinify_lite.policy import Policy
@@ -65,13 +66,7 @@ class Certificate:
     @property
     def warning(self) -> str | None:
         """What stands in the twin that was neither declared nor paid for, if anything does."""
-        if not self.schema.accepted:
-            return None
-        return (
-            f"NOT COVERED BY EPSILON: ranges, levels or missing cells of {', '.join(map(repr, self.schema.accepted))} "
-            "were read from the real rows without noise, and accepted as public. They stand in the twin, in its rows "
-            "and in this certificate."
-        )
+        return uncovered(self.statement)
 
     @property
     def html(self) -> str:

@@ -9,6 +9,7 @@ alone; `odds` says what each of them is, and `words` says it to people.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 import os
@@ -22,6 +23,7 @@ from twinify_lite.errors import PrivacyParameterError
 from twinify_lite.risk import words
 from twinify_lite.risk.odds import Odds, no_bound, odds_of
 from twinify_lite.risk.profile import Stage, alone, of_stages, stage_of
+from twinify_lite.statement import uncovered
 
 if TYPE_CHECKING:
     from twinify_lite.ledger import Ledger
@@ -38,7 +40,8 @@ class Risk(Odds):
     """What the best attacker can do, at most. `alone` is the same if nothing but (epsilon, delta) were known.
 
     If `supposed`, there was no twin, and one Gaussian release stands for it. If not `private`, nothing is promised:
-    every figure is 1, and `why_not` says why. `print` it for people, `to_json()` is for machines.
+    every figure is 1, and `why_not` says why. `warning` tells what was accepted without noise, of which the figures say
+    nothing. `print` it for people, `to_json()` is for machines.
     """
 
     epsilon: float
@@ -48,6 +51,7 @@ class Risk(Odds):
     supposed: bool = False
     private: bool = True
     why_not: str | None = None
+    warning: str | None = None
 
     def sentences(self) -> list[str]:
         """The figures in words, rounded up: no risk is told smaller than it is."""
@@ -62,6 +66,7 @@ class Risk(Odds):
         from twinify_lite.statement import json_number
 
         return {
+            "warning": self.warning,
             "epsilon": json_number(self.epsilon),
             "delta": self.delta,
             "relation": str(self.relation),
@@ -103,7 +108,8 @@ def risk(
             "tw.risk(epsilon=1.0, delta=1e-6)."
         )
     if twin is not None:
-        return _of_statement(_statement_of(twin))
+        statement = _statement_of(twin)
+        return dataclasses.replace(_of_statement(statement), warning=uncovered(statement))
     if relation not in tuple(Relation):
         raise PrivacyParameterError(f"The relation is one of {', '.join(Relation)}.")
     relation, delta = Relation(relation), accountant.check_delta(delta)

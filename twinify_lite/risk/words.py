@@ -35,17 +35,21 @@ _ASKED = {
 
 def sentences(risk: Risk) -> list[str]:
     """What `risk` means, for a person in the table."""
+    warned = [] if risk.warning is None else [f"{risk.warning} What follows says nothing of that."]
     if not risk.private:
         return [
+            *warned,
             f"NOT PRIVATE: {risk.why_not}.",
             "There is no bound on what somebody can find out about you: with the means to do so, all of your row.",
         ]
-    return list(_promises(risk))
+    return [*warned, *_promises(risk)]
 
 
 def _promises(risk: Risk) -> Iterator[str]:
     wanted, others, yours, suspected = _ASKED[risk.relation]
-    yield f"Suppose that somebody {wanted}. Nobody can do better than this, whatever else they know and compute:"
+    yield (
+        f"Suppose that somebody {wanted}. From this release nobody can do better, whatever else they know and compute:"
+    )
     yield (
         "- By tossing a coin they would be right 50 times out of 100. With what was released they are right at most "
         f"{_of_hundred((1 + risk.advantage) / 2)} times."
@@ -60,7 +64,8 @@ def _promises(risk: Risk) -> Iterator[str]:
         )
     yield (
         "All of this is about what your own row adds. What the table as a whole teaches, say that smokers fall ill "
-        "more often, can be said of you also if you are not in it."
+        "more often, can be said of you also if you are not in it. Other releases of the same table add to what can be "
+        "found out (`twin ledger`)."
     )
 
 
