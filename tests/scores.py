@@ -66,6 +66,7 @@ def column(name="age", labels=("a", "b", "c"), real=(50, 30, 20), synthetic=(80,
             "real": tuple(real),
             "synthetic": tuple(synthetic),
             "tvd": 0.1,
+            "sampled": 0.11,
             "heldout": 0.01,
             "missing": (0.0, 0.0),
             **more,
@@ -83,7 +84,7 @@ def many_columns(names, levels, rng):
         real, synthetic = tuple(real.tolist()), tuple(synthetic.tolist())
         missing = (real[-1] / 20_000, synthetic[-1] / 10_000)
         tvd = 0.5 * sum(abs(r / 20_000 - s / 10_000) for r, s in zip(real, synthetic, strict=True))
-        yield column(name, labels, real, synthetic, kind, tvd=tvd, heldout=0.008, missing=missing)
+        yield column(name, labels, real, synthetic, kind, tvd=tvd, sampled=1.1 * tvd, heldout=0.008, missing=missing)
 
 
 def _label(kind, place):
@@ -112,6 +113,10 @@ def figures():
         yield Figure(key=key, name=name, group=group, better=better, what=what, **filled)
 
 
+def pair_score(columns, tvd):
+    return PairScore(columns=columns, tvd=tvd, sampled=1.1 * tvd, heldout=0.01)
+
+
 def joint(first, second, size=5):
     labels = tuple(tuple(f"{name[:12]} {place}" for place in range(size)) for name in (first, second))
     real = np.random.default_rng(0).dirichlet(np.full(size * size, 0.4)).reshape(size, size)
@@ -123,7 +128,7 @@ def score(names=("age", "sex", "ward"), levels=6, **more):
     rng = np.random.default_rng(0)
     made = tuple(many_columns(names, levels, rng))
     places = list(itertools.combinations(dict.fromkeys(names), 2))
-    pairs = [PairScore(columns=pair, tvd=float(rng.beta(1, 12)), heldout=0.01) for pair in places]
+    pairs = [pair_score(pair, float(rng.beta(1, 12))) for pair in places]
     worst = sorted(pairs, key=lambda pair: -pair.tvd)[:6]
     cells = [
         CellScore(columns=pair.columns, levels=("level 1", "level 2"), real=0.1 / (n + 1), synthetic=0.05 / (n + 1))

@@ -13,7 +13,7 @@ from twinify_lite.report.heat import heat_map, joint
 from twinify_lite.report.markup import element, shown
 from twinify_lite.report.positions import place, position, verdict
 from twinify_lite.report.svg import WIDTH
-from twinify_lite.score.result import Figure, PairScore
+from twinify_lite.score.result import Figure
 
 COUNTS = ((10, 40, 0, 50), (300, 100, 200, 400))
 
@@ -144,10 +144,7 @@ def test_the_ring_stands_where_the_figure_does_and_never_outside_of_its_drawing(
 
 
 def test_the_heat_map_has_a_darker_cell_for_a_larger_distance_each_in_its_place():
-    pairs = [
-        PairScore(columns=pair, tvd=tvd, heldout=0.0)
-        for pair, tvd in {("b", "a"): 0.0, ("a", "c"): 0.3, ("b", "c"): 0.9}.items()
-    ]
+    pairs = [scores.pair_score(pair, tvd) for pair, tvd in {("b", "a"): 0.0, ("a", "c"): 0.3, ("b", "c"): 0.9}.items()]
     cells = drawn(heat_map(["a", "b", "c"], pairs))
     assert [(cell.get("class"), cell.get("data-tvd")) for cell in cells] == [("q0", "0"), ("q5", "0.3"), ("q6", "0.9")]
     places = [(float(cell.get("x")), float(cell.get("y"))) for cell in cells]
@@ -156,7 +153,7 @@ def test_the_heat_map_has_a_darker_cell_for_a_larger_distance_each_in_its_place(
 
 
 def test_the_heat_map_names_every_column_and_tells_a_distance_of_one():
-    pairs = [PairScore(columns=("a", "b"), tvd=1.0, heldout=0.0), PairScore(columns=("a", "c"), tvd=0.25, heldout=0.0)]
+    pairs = [scores.pair_score(("a", "b"), 1.0), scores.pair_score(("a", "c"), 0.25)]
     texts = [text.text for text in drawn(heat_map(["a", "b", "c"], pairs), "text")]
     assert {"a", "b", "c", "1.00", ".25"} <= {*texts}
 

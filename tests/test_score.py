@@ -8,7 +8,7 @@ import pytest
 from score_cases import bad, good, people, shuffled
 
 import twinify_lite as tw
-from twinify_lite.errors import PrivacyParameterError, SchemaError
+from twinify_lite.errors import PrivacyParameterError, SchemaError, TableError
 from twinify_lite.score import WARNING
 
 
@@ -170,7 +170,42 @@ def test_a_target_that_is_not_there_is_refused_with_the_nearest_name():
 def test_columns_that_are_not_in_both_tables_are_told_and_left_out():
     score = tw.score(people(100), people(100, 1).drop(columns="joined").assign(extra=1))
     assert [column.name for column in score.columns] == ["age", "sex", "income", "pension", "retired"]
-    assert "'joined', 'extra'" in score.notes[0]
+    assert score.notes[0] == "The synthetic table lacks 'joined', and no figure here counts that."
+    assert score.notes[1] == "Not compared, as not all tables have them: 'extra'."
+
+
+def test_columns_that_the_schema_does_not_model_are_told_as_such():
+    schema = tw.Schema([tw.Column(name="age", kind="identifier")])
+    told = "Not compared, as they are identifiers or constants in the schema: 'age'."
+    assert told in tw.score(people(100), people(100, 1), schema=schema).notes
+
+
+def test_a_boolean_in_other_words_is_refused_and_not_taken_for_missing():
+    tables = [people(100, seed).assign(smoker=np.arange(100) % 3 == 0) for seed in range(2)]
+    spelled = tables[1].assign(smoker=np.where(tables[1]["smoker"], "ja", "nein"))
+    with pytest.raises(TableError, match="'smoker' of the synthetic table: most cells are not true or false"):
+        tw.score(tables[0], spelled)
+
+
+def test_a_target_that_few_held_out_rows_have_is_noted():
+    rare = [people(400, seed).assign(rare=["yes"] * 12 + ["no"] * 388) for seed in range(3)]
+    notes = tw.score(*rare[:2], holdout=rare[2], target="rare").notes
+    assert (
+        "Only 12 of the held-out rows have the rarest value of 'rare': how well it is predicted is mostly chance."
+        in notes
+    )
+    assert not any("mostly chance" in note for note in good().notes)
+
+
+def test_worst_columns_and_pairs_are_told_at_equal_sizes_too():
+    real, few = people(3000, 0), people(60, 2)
+    score = tw.score(real, people(3000, 1), holdout=few)
+    column = max(score.columns, key=lambda column: column.tvd)
+    assert column.tvd < 0.5 * column.heldout  # of 3000 rows and of 60
+    assert 0.4 < np.mean([c.sampled / c.heldout for c in score.columns]) < 2.5
+    assert f"{column.tvd:.4f} ({column.sampled:.4f} {column.heldout:.4f})" in str(score)
+    mean = np.mean([pair.sampled for pair in score.pairs])
+    assert score.figure("tvd_2way").synthetic == pytest.approx(mean)
 
 
 def test_a_column_of_keys_moves_no_figure_unless_it_is_declared():
@@ -178,7 +213,7 @@ def test_a_column_of_keys_moves_no_figure_unless_it_is_declared():
     with_keys = [table.assign(key=[f"{seed} {n}" for n in range(300)]) for seed, table in enumerate(tables)]
     score, plain = tw.score(*with_keys), tw.score(*tables)
     assert score.figures == plain.figures
-    assert "'key'. To compare such texts, declare their kind" in score.notes[0]
+    assert score.notes[0].startswith("Not compared, as nearly every cell is a text of its own: 'key'.")
     declared = tw.score(*with_keys, schema=tw.Schema([tw.Column(name="key", kind="category")]))
     assert "key" in [column.name for column in declared.columns]
     with pytest.raises(SchemaError, match="'key' is not compared: it is not in all tables"):

@@ -43,12 +43,49 @@ def test_copies_are_an_alarm_and_rows_that_coincide_by_chance_are_not():
 
 def test_texts_of_people_that_are_copied_are_an_alarm_though_keys_are_not_compared():
     real, others, holdout = (people(300, seed) for seed in range(3))
-    named = [table.assign(name=[f"{seed} {n}" for n in range(300)]) for seed, table in enumerate((real, others))]
+    named = [table.assign(name=names(300, seed)) for seed, table in enumerate((real, others))]
     assert tw.score(*named).alarm is None
     copied = named[1].assign(name=named[0]["name"])
-    told = "LOOKS COPIED: 100.0% of the texts of 'name' are those of real rows, where 0.0% would be."
+    told = "LOOKS COPIED: 100.0% of the texts of 'name' are those of real rows, where about 0.0% would be by chance."
     assert tw.score(named[0], copied).alarm.startswith(told)
     assert tw.score(named[0], copied, holdout=holdout.assign(name="x")).alarm.startswith(told)
+
+
+def names(rows, seed):
+    rng = np.random.default_rng(seed)
+    return ["".join(letters) for letters in rng.choice(list("abcdefghij"), (rows, 8))]
+
+
+@pytest.mark.parametrize(
+    ("made", "is_copied"),
+    [
+        (lambda rng: [f"P{n:06d}" for n in range(1, 401)], False),  # numbers in a row, as `twin sample` makes them up
+        (lambda rng: [f"{n:05d}-X" for n in rng.choice(1200, 400, replace=False)], False),  # from a range of their own
+        (lambda rng: [f"{n:09d}" for n in np.random.default_rng(7).choice(10**9, 400, replace=False)], True),
+    ],
+)
+def test_numbers_of_people_that_coincide_as_numbers_do_are_no_alarm_and_others_are(made, is_copied):
+    tables = [people(400, seed).assign(key=made(np.random.default_rng(seed))) for seed in range(2)]
+    schema = tw.Schema([tw.Column(name="age", kind="integer")])
+    alarm = tw.score(*(table.assign(key=table["key"].map("n {}".format)) for table in tables), schema=schema).alarm
+    assert ("'key'" in alarm) if is_copied else (alarm is None)
+
+
+@pytest.mark.parametrize("with_holdout", [False, True])
+def test_an_alarm_tells_the_share_of_all_rows(with_holdout):
+    real, others = people(2000, 0), people(2000, 1)
+    some = pd.concat([others[40:], real[:40]])
+    given = {"holdout": people(700, 2)} if with_holdout else {}
+    score = tw.score(real, some, **given)
+    assert 0.02 <= score.figure("copies").whole < 0.022
+    assert f"{score.figure('copies').whole:.1%} of the synthetic rows equal a real one" in score.alarm
+    assert "100.0% of the synthetic rows" in tw.score(real, real, **given).alarm
+
+
+def test_copies_are_told_apart_from_real_rows_as_well_as_strangers():
+    real = people(600, 0)
+    assert tw.score(real, real).figure("c2st").synthetic > 0.55
+    assert all(value >= 0.5 for value in (good().figure("c2st").synthetic, good().figure("c2st").heldout))
 
 
 @pytest.mark.parametrize("rows", [40, 100, 400])

@@ -11,7 +11,7 @@ from twinify_lite.report.markup import Content, Markup, element, name, shown
 from twinify_lite.report.parts import details, legend, section, table, text_cell
 
 if TYPE_CHECKING:
-    from twinify_lite.score.result import CellScore, ColumnScore, Score
+    from twinify_lite.score.result import CellScore, ColumnScore, PairScore, Score
 
 #: More columns than these are in the table only: the page stays small enough to be sent.
 MOST_CHARTS = 60
@@ -19,6 +19,8 @@ MOST_LISTED = 1000
 _WORST_PAIRS, _OPEN_PAIRS, _MOST_TABLES = 15, 3, 12
 _MOST_LEVELS = 60
 _MOST_CELLS = 40
+# Distances of all rows; and of as many synthetic and held-out rows, which can be compared with each other.
+_DISTANCES = ("distance, all rows", "at equal sizes", "held-out")
 
 
 def columns_section(score: Score) -> Markup:
@@ -49,7 +51,8 @@ def card(column: ColumnScore, number: int) -> Markup:
         labels=column.labels,
         counts=(column.real, column.synthetic),
     )
-    told = f"{column.kind}; distance {column.tvd:.4f}, held-out {column.heldout:.4f}{_missing(column)}"
+    equal = f"at equal sizes {column.sampled:.4f}, held-out {column.heldout:.4f}"
+    told = f"{column.kind}; distance {column.tvd:.4f}, {equal}{_missing(column)}"
     return element(
         "div",
         element("h3", name(column.name, 60)),
@@ -80,12 +83,15 @@ def counts_table(given: Bars) -> Markup:
 
 
 def _index(columns: Sequence[ColumnScore]) -> Markup:
-    head = ["column", "kind", "distance", "held-out", "missing, real", "missing, synthetic"]
+    head = ["column", "kind", *_DISTANCES, "missing, real", "missing, synthetic"]
     rows = [
-        [name(c.name, 60), text_cell(c.kind), f"{c.tvd:.4f}", f"{c.heldout:.4f}", *map(percent, c.missing)]
-        for c in columns[:MOST_LISTED]
+        [name(c.name, 60), text_cell(c.kind), *_distances(c), *map(percent, c.missing)] for c in columns[:MOST_LISTED]
     ]
     return table("Total variation distance of every column, the largest first", head, rows, words=2)
+
+
+def _distances(one: ColumnScore | PairScore) -> list[str]:
+    return [f"{distance:.4f}" for distance in (one.tvd, one.sampled, one.heldout)]
 
 
 def pairs_section(score: Score) -> Markup | None:
@@ -95,11 +101,8 @@ def pairs_section(score: Score) -> Markup | None:
     worst = sorted(score.pairs, key=lambda pair: -pair.tvd)
     chosen = _chosen(score)
     beyond = f", the {len(chosen)} columns with the worst pairs" if len(chosen) < len(score.columns) else ""
-    head = ["first column", "second column", "distance", "held-out"]
-    rows = [
-        [name(p.columns[0], 60), text_cell(name(p.columns[1], 60)), f"{p.tvd:.4f}", f"{p.heldout:.4f}"]
-        for p in worst[:_WORST_PAIRS]
-    ]
+    head = ["first column", "second column", *_DISTANCES]
+    rows = [[name(p.columns[0], 60), text_cell(name(p.columns[1], 60)), *_distances(p)] for p in worst[:_WORST_PAIRS]]
     caption = f"Total variation distance of the joint table of every two columns{beyond}: 0 is equal, 1 is disjoint."
     return section(
         "pairs",

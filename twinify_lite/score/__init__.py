@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from twinify_lite.errors import PrivacyParameterError
 from twinify_lite.schema.guess import has_decimal_commas
+from twinify_lite.score import learning
 from twinify_lite.score.coding import codings, picture
 from twinify_lite.score.comparing import Comparison
 from twinify_lite.score.marginals import Marginals
@@ -76,7 +77,7 @@ def score(
 
 def _decimal_commas(table: PrivateTable, real: Sheet, left_out: LeftOut) -> Iterator[str]:
     """A sentence for each column of texts that look like numbers of another notation."""
-    keys = [key.column for key in left_out.values() if key is not None]
+    keys = [key.column for key in left_out.keys.values()]
     for column in [*(shared.column for shared in real.columns), *keys]:
         if column.kind == "category" and has_decimal_commas(column, table.reveal()[column.name]):
             yield (
@@ -97,9 +98,9 @@ def _tables(real: Data, synthetic: Data, holdout: Data | None, schema: object) -
 def _scored(
     compared: Comparison, target: str | None, left_out: LeftOut, rng: np.random.Generator, report: Progress
 ) -> Score:
-    from twinify_lite.score import closeness, dependence, learning, quality
+    from twinify_lite.score import closeness, dependence, quality
 
-    wanted = learning.require_target(target, compared.real.columns, left_out)
+    wanted = learning.require_target(target, compared.real.columns, left_out.names)
     coded = codings(compared.real)
     marginals = measure_marginals(compared, coded, rng, report)
     report("correlating", 0, 1)
@@ -125,7 +126,7 @@ def _scored(
         patterns=patterns,
         versions={"twinify-lite": version("twinify-lite"), **quality.versions()},
         notes=tuple(_notes(compared, marginals, left_out, target, known)),
-        alarm=closeness.alarm(known, compared.synthetic.rows, left_out),
+        alarm=closeness.alarm(known["copies"], compared, left_out.keys),
     )
 
 
@@ -149,6 +150,7 @@ def _columns(compared: Comparison, marginals: Marginals) -> Iterator[ColumnScore
             real=drawn.real,
             synthetic=drawn.synthetic,
             tvd=marginal.distances["whole"],
+            sampled=marginal.distances["synthetic"],
             heldout=marginal.distances["heldout"],
             missing=tuple(float(s.is_missing(column.name).mean()) for s in (compared.real, compared.whole)),
         )
@@ -161,11 +163,7 @@ def _notes(
     target: str | None,
     figures: Mapping[str, Figure],
 ) -> Iterator[str]:
-    if left_out:
-        yield (
-            f"Not compared, as they are not in all tables, not modelled, or texts that hardly ever repeat: "
-            f"{', '.join(map(repr, left_out))}. To compare such texts, declare their kind (--schema)."
-        )
+    yield from _not_compared(left_out)
     copies = figures["copies"]
     if not compared.is_split and copies.heldout > _SEEN and copies.heldout > 2 * copies.independent:
         yield (
@@ -181,6 +179,8 @@ def _notes(
         yield "No model was trained to predict a column: name one with --target COLUMN."
     elif all(figure.synthetic is None for figure in figures.values() if figure.group == LEARNING):
         yield f"{target!r} cannot be predicted: too few of its cells are there, or no two of its values are frequent."
+    else:
+        yield from learning.doubts(compared, target)
     ranged = [column.name for column in compared.real.columns if column.is_ranged]
     crowded = [name for name in ranged if marginals.counter.largest_share(name) > _CROWDED]
     if crowded:
@@ -188,3 +188,23 @@ def _notes(
             f"Nearly all numbers lie in one of the equally wide bins of {', '.join(map(repr, crowded))}: look at the "
             "picture and at sdmetrics' column shapes for these."
         )
+
+
+def _not_compared(left_out: LeftOut) -> Iterator[str]:
+    lost = [name for name, tables in left_out.lacked.items() if SYNTHETIC in tables and REAL not in tables]
+    if lost:
+        yield f"The synthetic table lacks {_listed(lost)}, and no figure here counts that."
+    others = [name for name in left_out.lacked if name not in lost]
+    if others:
+        yield f"Not compared, as not all tables have them: {_listed(others)}."
+    if left_out.unmodelled:
+        yield f"Not compared, as they are identifiers or constants in the schema: {_listed(left_out.unmodelled)}."
+    if left_out.keys:
+        yield (
+            f"Not compared, as nearly every cell is a text of its own: {_listed(left_out.keys)}. To compare them all "
+            "the same, declare their kind (--schema)."
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))

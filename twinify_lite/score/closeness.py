@@ -13,7 +13,7 @@ import numpy as np
 
 from twinify_lite.cells import VALUE
 from twinify_lite.score.comparing import Comparison, some
-from twinify_lite.score.reading import HELDOUT, REAL, SYNTHETIC, LeftOut, Sheet
+from twinify_lite.score.reading import Keys, Sheet
 from twinify_lite.score.result import Figure
 
 GROUP = "Closeness to real rows (sanity checks, not a privacy proof)"
@@ -53,29 +53,28 @@ def closeness(compared: Comparison, rng: np.random.Generator) -> list[Figure]:
     ]
 
 
-def alarm(figures: Mapping[str, Figure], rows: int, left_out: LeftOut) -> str | None:
-    """That far more synthetic rows, or texts, are real ones than chance makes, if it is so; `rows` were compared."""
-    copies = figures["copies"]
+def alarm(copies: Figure, compared: Comparison, keys: Mapping[str, Keys]) -> str | None:
+    """That far more synthetic rows, or texts, are real ones than chance makes, if it is so."""
     told = []
-    if _is_far_above(copies.synthetic, max(copies.heldout, copies.independent), rows):
-        told.append(
-            f"{copies.synthetic:.1%} of synthetic rows equal a real one in every cell, and {copies.heldout:.1%} of "
-            "held-out real rows do."
-        )
-    for name, keys in left_out.items():
-        if keys is not None and len(keys.cells[SYNTHETIC].value):
-            copied = keys.shared(SYNTHETIC, REAL)
-            chance = keys.shared(HELDOUT, REAL) if HELDOUT in keys.cells else keys.repeated()
-            if _is_far_above(copied, chance, rows):
-                told.append(
-                    f"{copied:.1%} of the texts of {name!r} are those of real rows, where {chance:.1%} would be."
-                )
+    # All real rows may coincide with a row so much oftener than those which held-out rows were compared with.
+    more = compared.real.rows / compared.reference.rows
+    chance = min(more * max(copies.heldout, copies.independent), 1.0)
+    if _is_far_above(copies.whole, chance, compared.whole.rows, compared.heldout.rows):
+        told.append(f"{copies.whole:.1%} of the synthetic rows equal a real one in every cell, where {_about(chance)}.")
+    for name, key in keys.items():
+        copied, chance = key.copied(), key.chance()
+        if _is_far_above(copied, chance, compared.whole.rows, compared.heldout.rows):
+            told.append(f"{copied:.1%} of the texts of {name!r} are those of real rows, where {_about(chance)}.")
     return f"LOOKS COPIED: {' '.join(told)} Find out where they are from before you release them." if told else None
 
 
-def _is_far_above(share: float, chance: float, rows: int) -> bool:
+def _about(chance: float) -> str:
+    return f"about {chance:.1%} would be by chance"
+
+
+def _is_far_above(share: float, chance: float, rows: int, others: int) -> bool:
     """More than twice as many, and by more than a few rows, and than three standard errors of both."""
-    error = math.sqrt((chance * (1 - chance) + share * (1 - share)) / rows)
+    error = math.sqrt(chance * (1 - chance) / others + share * (1 - share) / rows)
     return share > 2 * chance + max(_COPIED, 3 * error) and share * rows >= _FEWEST
 
 

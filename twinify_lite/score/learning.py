@@ -21,6 +21,8 @@ ROWS = 50_000
 _LEVELS = 250
 # Rows of the rarer class, or with a target at all, below which nothing is learnt.
 _FEWEST = 10
+# Held-out rows of the rarest class, or with a target at all, below which figures are mostly chance.
+_CERTAIN = 30
 _APART = "Telling apart"
 _CODE = "a model trained on synthetic rows and tested on held-out real ones; under held-out: trained on real rows."
 
@@ -69,6 +71,16 @@ def learning(compared: Comparison, target: Shared, rng: np.random.Generator) -> 
         )
         for key, (name, better, what) in names.items()
     ]
+
+
+def doubts(compared: Comparison, target: str) -> Iterator[str]:
+    """A sentence where so few held-out rows have a value that what is said of predicting it is mostly chance."""
+    column = next(column for column in compared.real.columns if column.name == target)
+    classes, tested = _classes(column, compared.real), compared.heldout.number(target)
+    fewest = np.isfinite(tested).sum() if classes is None else min((tested == value).sum() for value in classes)
+    if fewest < _CERTAIN:
+        which = "have a value" if classes is None else "have the rarest value"
+        yield f"Only {fewest} of the held-out rows {which} of {target!r}: how well it is predicted is mostly chance."
 
 
 _CLASSIFICATION = {
@@ -247,7 +259,7 @@ def telling_apart(compared: Comparison, rng: np.random.Generator) -> Figure:
         name="classifier two-sample test: AUC",
         group=_APART,
         better="lower",
-        what="How well a classifier tells these rows from real ones (AUC on other rows): 0.5 is chance.",
+        what="How well a classifier tells these rows from real ones (AUC on other rows, or 1 less it): 0.5 is chance.",
         **sides,
     )
 
@@ -268,4 +280,7 @@ def _auc_apart(real: Sheet, other: Sheet, rng: np.random.Generator) -> float:
         with _quietly():
             model.fit(rows[half != fold], is_other[half != fold])
             scores[half == fold] = model.predict_proba(rows[half == fold])[:, 1]
-    return float(np.mean([roc_auc_score(is_other[half == fold], scores[half == fold]) for fold in (0, 1)]))
+    auc = float(np.mean([roc_auc_score(is_other[half == fold], scores[half == fold]) for fold in (0, 1)]))
+    return max(
+        auc, 1 - auc
+    )  # who is always wrong tells them apart as well: copies of rows that were trained on do that

@@ -132,8 +132,8 @@ class Counter:
         )
 
     def largest_share(self, name: str) -> float:
-        """The share of real rows in the fullest bin or level of a column."""
-        return float(self._tables[id(self._compared.real)].shares((name,))[1].max())
+        """The share of real rows in the fullest bin or level of a column; missing cells are in none."""
+        return float(self._tables[id(self._compared.real)].shares((name,))[1][:-1].max())
 
     def table(self, pair: PairScore) -> PairTable:
         """The joint table of a pair, real and synthetic, of its commonest levels."""
@@ -175,7 +175,12 @@ class Marginals:
     def pairs(self) -> tuple[PairScore, ...]:
         """All pairs of columns, the worst first."""
         pairs = (
-            PairScore(columns=one.columns, tvd=one.distances["whole"], heldout=one.distances["heldout"])
+            PairScore(
+                columns=one.columns,
+                tvd=one.distances["whole"],
+                sampled=one.distances["synthetic"],
+                heldout=one.distances["heldout"],
+            )
             for one in self.orders[2]
         )
         return tuple(sorted(pairs, key=lambda pair: -pair.tvd))

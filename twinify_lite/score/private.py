@@ -126,7 +126,7 @@ def private_score(
     tables = {name: read_as_declared(data, declared) for name, data in ((SYNTHETIC, synthetic), (REAL, real))}
     _require_public_columns(tables[REAL].columns, tables[SYNTHETIC].columns)
     sheets, left_out = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
-    plan = _Sums.of(sheets[SYNTHETIC], target, tuple(left_out))
+    plan = _Sums.of(sheets[SYNTHETIC], target, left_out.names)
     budget = request.ledger(book)
     for sentence in _taken(tables[REAL], declared):
         budget.treat_as_public(sentence)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ _NOTHING = {"", "na", "n/a", "nan", "null", "none", "inf", "infinity"}
 _READABLE = 0.5
 # So many different texts among the cells, and a column is one of names or keys.
 _OWN = 0.9
+# Digits of a number; so many of them are words.
+_DIGITS, _LONG = re.compile(r"\d+", re.ASCII), 30
 # The level of all cells that have none of the levels that count.
 _STRANGE = "any other"
 
@@ -68,24 +71,56 @@ class Keys(NamedTuple):
     """A column of texts that hardly ever repeat: its cells in every table, as codes of one list."""
 
     column: Column
+    texts: tuple[str, ...]
     cells: Mapping[str, Cells]
 
-    def shared(self, one: str, other: str) -> float:
-        """Which share of the cells of one table occurs in the other."""
-        return float(np.isin(self._texts(one), self._texts(other)).mean())
+    def copied(self) -> float:
+        """Which share of the synthetic cells occurs among the real ones."""
+        return _shared(self._codes(SYNTHETIC), self._codes(REAL))
 
-    def repeated(self) -> float:
-        """Which share of the cells in every other real row occurs in the rows between them."""
-        texts = self._texts(REAL)
-        return float(np.isin(texts[::2], texts[1::2]).mean())
+    def chance(self) -> float:
+        """Which share that would be of others of the same kind: as of held-out cells, or of numbers drawn anew."""
+        real = self._codes(REAL)
+        if HELDOUT in self.cells:
+            like = _shared(self._codes(HELDOUT), real)
+        else:
+            like = min(2 * _shared(real[::2], real[1::2]), 1.0)
+        return max(like, _density([self.texts[code] for code in np.unique(real)]))
 
-    def _texts(self, table: str) -> np.ndarray:
+    def _codes(self, table: str) -> np.ndarray:
         cells = self.cells[table]
         return cells.value[cells.state == VALUE]
 
 
-#: Names of columns that are not compared, with their cells where these are keys.
-LeftOut = Mapping[str, Keys | None]
+def _shared(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.isin(one, other).mean()) if len(one) else 0.0
+
+
+def _density(texts: Sequence[str]) -> float:
+    """Of numbers in one pattern, such as P000123, which share of those between the least and the greatest is there."""
+    found = collections.defaultdict(list)
+    for text in texts:
+        digits = "".join(_DIGITS.findall(text))
+        if 0 < len(digits) < _LONG:
+            found[_DIGITS.sub("0", text)].append(int(digits))
+    numbers = max(found.values(), key=len, default=[])
+    if len(numbers) < _OWN * len(texts):
+        return 0.0
+    return min(len(numbers) / (max(numbers) - min(numbers) + 1), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """The columns that are not compared: those that some tables lack, and which; identifiers and the like; keys."""
+
+    lacked: Mapping[str, tuple[str, ...]]
+    unmodelled: tuple[str, ...]
+    keys: Mapping[str, Keys]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.lacked, *self.unmodelled, *self.keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +177,7 @@ def read_sheets(
         arrays = {name: table.column(column.name) for name, table in rows.items()}
         shared, found = _ranged(column, arrays, decimals) if column.is_ranged else _levelled(column, arrays, judged)
         if column.name not in known and _hardly_repeats(shared, found[by]):
-            keys[column.name] = Keys(column, found)
+            keys[column.name] = Keys(column, shared.levels, found)
             continue
         refuse(_kind_problems(shared.column, found, {name: array for name, array in arrays.items() if name in judged}))
         columns.append(shared)
@@ -150,10 +185,17 @@ def read_sheets(
             read[name][column.name] = one
     if not columns:
         raise TableError("The tables have no column in common but texts that hardly ever repeat. Declare their kinds.")
-    everywhere = {column.name for column in columns}
-    named = dict.fromkeys(name for table in rows.values() for name in table.column_names)
     sheets = {name: Sheet(tuple(columns), found, rows[name].num_rows) for name, found in read.items()}
-    return sheets, {name: keys.get(name) for name in named if name not in everywhere}
+    return sheets, _left_out(
+        {name: table.column_names for name, table in rows.items()}, {c.name for c in columns}, keys
+    )
+
+
+def _left_out(names: Mapping[str, Sequence[str]], compared: Container[str], keys: Mapping[str, Keys]) -> LeftOut:
+    every = dict.fromkeys(name for some in names.values() for name in some)
+    lacking = {name: tuple(table for table, some in names.items() if name not in some) for name in every}
+    lacked = {name: tables for name, tables in lacking.items() if tables}
+    return LeftOut(lacked, tuple(n for n in every if not (n in compared or n in lacked or n in keys)), keys)
 
 
 def _hardly_repeats(column: Shared, cells: Cells) -> bool:
@@ -191,7 +233,7 @@ def _ranged(
 
 
 def _kind_problems(column: Column, found: Mapping[str, Cells], arrays: Mapping[str, pa.ChunkedArray]) -> Iterator[str]:
-    for name, array in arrays.items() if column.is_ranged else ():
+    for name, array in arrays.items() if column.is_ranged or column.kind == "boolean" else ():
         if (found[name].state != MISSING).sum() < _READABLE * (_present(array) - 1):
             yield (
                 f"Column {column.name!r} of the {name} table: most cells are not {_wanted(column)}. Correct the table, "
@@ -200,7 +242,11 @@ def _kind_problems(column: Column, found: Mapping[str, Cells], arrays: Mapping[s
 
 
 def _wanted(column: Column) -> str:
-    return "dates or times in the format of the real table" if column.kind == "datetime" else "numbers"
+    others = {
+        "datetime": "dates or times in the format of the real table",
+        "boolean": "true or false, as it spells them",
+    }
+    return others.get(column.kind, "numbers")
 
 
 def _present(array: pa.ChunkedArray) -> int:

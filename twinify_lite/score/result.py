@@ -56,16 +56,18 @@ class ColumnScore:
     real: tuple[int, ...]
     synthetic: tuple[int, ...]
     tvd: float
+    sampled: float  # of as many synthetic rows as there are held-out ones, against the same real rows
     heldout: float
     missing: tuple[float, float]  # shares, real and synthetic
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairScore:
-    """Two columns: the total variation distance of their joint table, and that of held-out real rows."""
+    """Two columns: the total variation distance of their joint table; `sampled` and `heldout` are of equal sizes."""
 
     columns: tuple[str, str]
     tvd: float
+    sampled: float
     heldout: float
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from twinify_lite.score.result import CellScore, Figure, Score
+from twinify_lite.score.result import CellScore, ColumnScore, Figure, PairScore, Score
 
 _HEAD = ("all rows", "synthetic", "held-out", "independent")
 _BETTER = {"lower": "lower is better", "higher": "higher is better", "neither": ""}
@@ -37,7 +37,10 @@ def _rows(score: Score) -> Iterator[str]:
     yield f"all rows     {rows['synthetic']} synthetic rows against {rows['real']} real ones, {columns}"
     yield f"synthetic    {rows['compared']} of them against {rows['reference']} real ones, as are the next two"
     yield f"held-out     {held}: what sampling alone does"
-    yield "independent  each column drawn by itself: what a twin without any dependence would get"
+    yield (
+        "independent  each column of these real ones drawn by itself: what a twin without any dependence would get, "
+        "with single columns as near as can be"
+    )
 
 
 def _figures(figures: Sequence[Figure]) -> Iterator[str]:
@@ -62,16 +65,20 @@ def number(value: float) -> str:
 
 
 def _worst(score: Score) -> Iterator[str]:
-    yield "Worst columns (distance, held-out):"
+    yield "Worst columns (all rows; synthetic and held-out at equal sizes):"
     for column in sorted(score.columns, key=lambda column: -column.tvd)[:_SHOWN]:
-        yield f"  {column.tvd:.4f} ({column.heldout:.4f})  {column.name}"
+        yield f"{_distances(column)}  {column.name}"
     if score.pairs:
         yield "Worst pairs:"
         for pair in score.pairs[:_SHOWN]:
-            yield f"  {pair.tvd:.4f} ({pair.heldout:.4f})  {' and '.join(pair.columns)}"
+            yield f"{_distances(pair)}  {' and '.join(pair.columns)}"
     yield "Worst cells (real share, synthetic share):"
     for cell in score.cells:
         yield f"  {cell.real:7.2%} {cell.synthetic:7.2%}  {_cell(cell)}"
+
+
+def _distances(one: ColumnScore | PairScore) -> str:
+    return f"  {one.tvd:.4f} ({one.sampled:.4f} {one.heldout:.4f})"
 
 
 def _cell(cell: CellScore) -> str:
