@@ -187,3 +187,24 @@ def test_the_public_report_sings_of_no_person(tmp_path):
     for said in (ended.output, *(path.read_bytes() for path in tmp_path.glob("out.report.*"))):
         assert not sings(said)
     assert len(list(tmp_path.glob("out.report.*"))) == 2
+
+
+@pytest.mark.parametrize("sample", ["omit", "surrogate"])
+def test_a_twin_that_leaves_columns_out_or_makes_them_up_has_distributions_of_the_others(tmp_path, monkeypatch, sample):
+    monkeypatch.chdir(tmp_path)
+    people = demo.hospital(500)[["age"]].assign(patient=[f"P{n}" for n in range(500)])
+    schema = tw.Schema.from_toml(f'{SCHEMA}[columns.patient]\nkind = "identifier"\nsample = "{sample}"\n')
+    tw.fit(people, epsilon=1.0, schema=schema).save("data.twin")
+    ended = twin("report", "data.twin", "--json")
+    assert "Without distributions" not in ended.stderr
+    told = json.loads(ended.stdout)["synthetic"]
+    assert [one["name"] for one in told["columns"]] == ["age"]
+    words = {"omit": "left out", "surrogate": "made up anew"}[sample]
+    assert words in Page(Path("data.report.html").read_text()).text("body")
+
+
+@pytest.mark.parametrize("name", ["-", "page.pdf", "page.twin", "page.json", "page"])
+def test_a_page_has_the_name_of_one(here, name):
+    ended = twin("report", "data.twin", "-o", name)
+    assert (ended.exit_code, "such as" in ended.stderr) == (1, True)
+    assert written() == []

@@ -81,16 +81,30 @@ def test_rows_that_are_copies_are_told_below_the_warning_and_on_the_page(run, fo
     assert second in (folder / "copied.html").read_text()
 
 
-def test_the_page_finds_the_twin_of_the_table_and_tells_its_guarantee(run, folder, monkeypatch):
+def test_the_page_tells_the_guarantee_of_a_twin_that_is_named_and_of_no_other(run, folder):
     done = CliRunner().invoke(main, ["fit", "real.csv", "--epsilon", "1", "--quiet"])
     assert done.exit_code == 0
-    done = run("real.csv", "synthetic.csv", "--report", "with_twin.html")
+    done = run("real.csv", "synthetic.csv", "--report", "without.html")
+    assert "its guarantee is on it, too: --twin real.twin" in done.stderr
+    assert "differential privacy" not in (folder / "without.html").read_text()
+    done = run("real.csv", "synthetic.csv", "--report", "with_twin.html", "--twin", "real.twin")
     assert "with the guarantee of real.twin" in done.stderr
     assert "(1, 1e-06)-differential privacy" in (folder / "with_twin.html").read_text()
-    other = run("real.csv", "synthetic.csv", "--report", "other.html", "--twin", "nothing.twin")
-    assert other.exit_code == 1
+
+
+def test_a_twin_that_is_not_there_is_refused_before_the_score_takes_its_time(run, folder):
+    done = run("real.csv", "synthetic.csv", "--report", "other.html", "--twin", "nothing.twin")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "counting" not in done.stderr
     assert not (folder / "other.html").exists()
-    os.unlink("real.twin")
+
+
+def test_a_twin_that_leaves_a_column_out_has_not_made_rows_with_it(run, folder, tmp_path):
+    schema = tw.Schema([tw.Column(name="joined", kind="identifier")])
+    tw.fit(people(300), epsilon=1, schema=schema).save(tmp_path / "without.twin")
+    done = run("real.csv", "synthetic.csv", "--report", "not_theirs.html", "--twin", str(tmp_path / "without.twin"))
+    assert (done.exit_code, "not from this twin: it has no column 'joined'" in done.stderr) == (1, True)
+    assert done.stdout.startswith(WARNING)
 
 
 def test_a_twin_of_other_columns_is_not_said_to_guarantee_anything_of_these_rows(run, folder, tmp_path):
@@ -144,7 +158,11 @@ def test_what_is_wrong_is_told_with_exit_code_1(run, arguments, said):
 
 
 def test_a_refusal_after_the_real_rows_were_read_comes_with_the_warning(run):
-    assert WARNING in run("real.csv", "synthetic.csv", "--target", "nothing").stderr
+    done = run("real.csv", "synthetic.csv", "--target", "nothing")
+    assert done.stdout == f"{WARNING}\n"
+    assert WARNING in done.stderr
+    failed = json.loads(run("real.csv", "synthetic.csv", "--target", "nothing", "--json").stdout)
+    assert list(failed) == ["warning", "error"]
     assert WARNING not in run("real.csv", "synthetic.csv", "--private", "1", "--target", "nothing").stderr
 
 

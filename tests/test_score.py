@@ -19,6 +19,7 @@ def test_every_output_begins_by_saying_that_epsilon_does_not_cover_it():
     assert next(iter(good().to_json())) == "warning"
     assert json.loads(json.dumps(good().to_json(), allow_nan=False))["warning"] == WARNING
     assert "not covered by epsilon" in repr(good())
+    assert "not covered by epsilon" in repr(good().figure("tvd_2way"))
 
 
 def test_other_people_of_the_same_kind_are_as_good_as_held_out_ones():

@@ -33,6 +33,7 @@ class Failure(click.ClickException):
     """`Error: ...` on stderr, or with `--json` an object on stdout, and the exit code of the error."""
 
     as_json = False
+    warning: str | None = None
 
     def __init__(self, message: str, exit_code: int = 1, *, kind: str = "TwinError"):
         super().__init__(printable(message))
@@ -42,8 +43,11 @@ class Failure(click.ClickException):
         """Tell the user."""
         if self.as_json:
             problem = {"type": self.kind, "message": self.message, "exit_code": self.exit_code}
-            write(json.dumps({"error": problem}) + "\n")
+            warned = {} if self.warning is None else {"warning": self.warning}
+            write(json.dumps({**warned, "error": problem}) + "\n")
         else:
+            if self.warning is not None:
+                note(self.warning, fg="red")
             super().show(file)
 
 
@@ -65,6 +69,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. What it raises leaves with a message that was written for people, or without its own."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA writes to stderr on its own account
+        warning = None
         try:
             return super().invoke(ctx)
         except (click.exceptions.Exit, click.Abort):
@@ -75,14 +80,16 @@ class Commands(click.Group):
             kind = error.kind if isinstance(error, Failure) else type(error).__name__
             failure = Failure(error.format_message(), error.exit_code, kind=kind)
         except TwinError as error:
+            warning = getattr(error, "warning", None)
             failure = Failure(_with_spent(str(error), error), error.exit_code, kind=type(error).__name__)
         except KeyboardInterrupt as error:
             failure = Failure(_with_spent("Interrupted.", error), 130, kind="Interrupted")
         except Exception as error:
+            warning = getattr(error, "warning", None)
             if os.environ.get(TRACEBACK) or getattr(error, "errno", None) == errno.EPIPE:  # click ends quietly on EPIPE
                 raise
             failure = Failure(_with_spent(_unexpected(error), error), kind="Unexpected")
-        failure.as_json = ctx.meta[_JSON]
+        failure.as_json, failure.warning = ctx.meta[_JSON], warning
         # Raised out here, so that it has no __context__.
         raise failure
 
@@ -172,12 +179,19 @@ def require_free(paths: Iterable[str], *, force: bool, option: str = "-o") -> No
     paths = list(paths)
     there = [path for path in paths if os.path.lexists(path)]
     if there and not force:
-        raise Failure(f"{', '.join(there)} is there already. Choose another name, or replace it with --force.")
+        what = "is there already. Choose another name" if len(there) == 1 else "are there already. Choose other names"
+        raise Failure(f"{', '.join(there)} {what}, or replace with --force.")
     for folder in dict.fromkeys(os.path.dirname(os.path.realpath(path)) for path in paths):
         if not os.path.isdir(folder):
             raise Failure(f"There is no folder {folder}. Make it first, or choose another name with {option}.")
         if not os.access(folder, os.W_OK):
             raise Failure(f"You may not write to the folder {folder}. Choose another name with {option}.")
+
+
+def require_page(path: str, option: str) -> None:
+    """Refuse a name that no browser takes for a page."""
+    if not path.lower().endswith((".html", ".htm")):
+        raise Failure(f"{path} is no name of a page. Name it with {option}, such as report.html.")
 
 
 # -- options -----------------------------------------------------------------------------------------------------------

@@ -35,10 +35,11 @@ _OTHER_FIGURE = (
 )
 @json_option
 def ledger(file: str, epsilon: float | None, delta: float | None, relation: str | None, as_json: bool) -> None:
-    """Begin, show or limit the ledger FILE, one budget for several fits of one table.
+    """Begin, show or limit the ledger FILE, one budget for all releases of one table.
 
-    With --epsilon the file is begun, or gets another limit; without options it is shown. `twin fit --ledger FILE`
-    charges a fit to it before it runs, and refuses it past the limit. Decide on a limit before you look at a twin.
+    With --epsilon the file is begun, or gets another limit; without options it is shown. `twin fit --ledger FILE` and
+    `twin score --private E --ledger FILE` are charged to it before they run, and refused past the limit. Decide on a
+    limit before you look at a twin.
     """
     from twinify_lite.book import Book
 
@@ -95,7 +96,8 @@ def _lines(file: str, found: Contents) -> list[str]:
     lines = [
         f"{file}: ({limit.epsilon:g}, {limit.delta:g})-differential privacy at most, under {words[found.relation]}.",
         f"Spent: epsilon {found.epsilon:.4g} at delta {limit.delta:g}, by {found.counted} (an upper bound).",
-        f"Left: one more fit of about epsilon {spent['largest_fit']:.3g}, if its delta leaves room for it:",
+        f"Left: one more fit of about epsilon {spent['largest_fit']:.3g}, as squares of mu add up and not epsilons, if "
+        "its delta leaves room for it:",
         f"  {found.slack:.2g} of {found.slack_limit:.2g} is taken that rare values and drawn rows may take of delta; a "
         f"fit that looks for values takes a tenth of its own.",
     ]

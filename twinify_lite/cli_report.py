@@ -6,7 +6,7 @@ import os
 
 import click
 
-from twinify_lite.cli_base import Failure, force_option, json_option, note, quiet_option, require_free, show_json
+from twinify_lite.cli_base import force_option, json_option, note, quiet_option, require_free, require_page, show_json
 from twinify_lite.cli_sample import newest_twin
 
 
@@ -58,7 +58,5 @@ def report(
 def _names(page: str) -> tuple[str, str]:
     from twinify_lite.report.certifying import names
 
-    page, data = names(page)
-    if page.endswith((".twin", ".csv", ".parquet", ".toml")):
-        raise Failure(f"{page} is no name of a page. Name it with -o, such as data.report.html.")
-    return page, data
+    require_page(page, "-o")
+    return names(page)

@@ -17,8 +17,10 @@ from twinify_lite.cli_base import (
     json_option,
     look_options,
     note,
+    printable,
     quiet_option,
     require_free,
+    require_page,
     require_table,
     shortened,
     show,
@@ -27,7 +29,6 @@ from twinify_lite.cli_base import (
 )
 from twinify_lite.cli_fit import default_output, look_of
 from twinify_lite.cli_progress import Progress
-from twinify_lite.errors import TwinError
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Schema
@@ -45,7 +46,7 @@ _NOT_BOTH = "A private score has no {}: leave it out, or leave out --private, an
 @click.option("--target", metavar="COLUMN", help="Learn to predict it from synthetic rows, and test that on real ones.")
 @click.option("--schema", metavar="FILE", help="Of which kind the columns are.  [default: guessed from REAL]")
 @click.option("--report", metavar="FILE", help="Write a page for the browser, such as report.html.")
-@click.option("--twin", metavar="FILE", help="For the page: what SYNTHETIC is from.  [default: REAL's name with .twin]")
+@click.option("--twin", metavar="FILE", help="For the page: the twin that SYNTHETIC is from, with its guarantee.")
 @click.option(
     "--private", "epsilon", type=float, metavar="EPSILON", help="Fewer figures, under this budget; they may leave."
 )
@@ -91,7 +92,12 @@ def score(
     if report is not None:
         require_free([report], force=force, option="--report")
         _require_own_file(report, [*given, schema, twin])
+        require_page(report, "--report")
+    if twin is not None:
+        _require_twin(twin)
     declared = _declared(schema)
+    if epsilon is None and not as_json:
+        _show_warning()  # before all progress
     with Progress(quiet=quiet) as progress, warnings.catch_warnings(), _warning_of_errors(is_open=epsilon is None):
         warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
         progress("reading")
@@ -101,9 +107,12 @@ def score(
             found = _private(tables, **budget, target=target, schema=declared, accept=accept)
         else:
             found = _open(tables, holdout, target=target, schema=declared, seed=seed, progress=progress)
+    if not as_json:
+        _show(found, quiet=quiet)
     if report is not None:
         _write_report(found, report, twin, real, quiet=quiet)
-    _show(found, as_json=as_json, quiet=quiet)
+    if as_json:
+        show_json(found.to_json())
 
 
 def _require_fitting(epsilon: float | None, paid: dict[str, Any], free: dict[str, Any]) -> None:
@@ -119,11 +128,11 @@ def _warning_of_errors(*, is_open: bool) -> Iterator[None]:
     """What is refused after the real rows were read tells something of them, too."""
     try:
         yield
-    except TwinError:
+    except Exception as error:
         if is_open:
             from twinify_lite.score import WARNING
 
-            note(WARNING, fg="red")
+            error.warning = WARNING
         raise
 
 
@@ -132,6 +141,13 @@ def _require_own_file(report: str, others: list[str | None]) -> None:
     there = [path for path in others if path is not None and os.path.exists(path)]
     if os.path.exists(report) and any(os.path.samefile(report, path) for path in there):
         raise Failure(f"{report} is one of the files that are read. Choose another name for the page with --report.")
+
+
+def _require_twin(path: str) -> None:
+    """Refuse a twin that cannot stand on a page, before a score takes its time."""
+    from twinify_lite.describing import stated_in
+
+    stated_in(path)
 
 
 def _require_tables(paths: list[str], format: str | None) -> None:
@@ -166,32 +182,37 @@ def _private(tables: list[Any], **options: Any) -> PrivateScore:
 
 
 def _write_report(found: Score, report: str, twin: str | None, real: str, *, quiet: bool) -> None:
-    source = twin or _twin_beside(found, real)
-    found.report(report, twin=source)
-    if not quiet:
-        with_it = "" if source is None else f", with the guarantee of {source}"
-        note(f"The page is {report}{with_it}." + (" Add that of a twin with --twin." if source is None else ""))
-
-
-def _twin_beside(found: Score, real: str) -> str | None:
-    """The twin that `twin fit REAL` makes, if it is here and has the columns of the score."""
-    from twinify_lite.describing import stated_in
-
-    path = None if real == "-" else default_output(real)
-    if path is None or not os.path.exists(path):
-        return None
-    return path if {column.name for column in found.columns} <= {*stated_in(path).schema} else None
-
-
-def _show(found: Score | PrivateScore, *, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        show_json(found.to_json())
+    found.report(report, twin=twin)
+    if quiet:
         return
-    *red, rest = str(found).split("\n", 2 if getattr(found, "alarm", None) else 1)
-    for line in red:
-        # In red where people see it; nothing steers a file.
-        is_red = sys.stdout.isatty() and not line.startswith("(")
-        write(click.style(line, fg="red", bold=True) + "\n") if is_red else show(line)
-    show("\n".join(map(shortened, rest.split("\n"))))
-    if not quiet and hasattr(found, "warning"):
+    if twin is not None:
+        note(f"The page is {report}, with the guarantee of {twin}.")
+        return
+    beside = "FILE" if real == "-" or not os.path.exists(default_output(real)) else default_output(real)
+    note(
+        f"The page is {report}. Name the twin that the rows are from, and its guarantee is on it, too: --twin {beside}"
+    )
+
+
+def _show_warning() -> None:
+    from twinify_lite.score import WARNING
+
+    _show_red(WARNING)
+
+
+def _show_red(line: str) -> None:
+    """In red where people see it; nothing steers a file."""
+    write(click.style(printable(line), fg="red", bold=True) + "\n") if sys.stdout.isatty() else show(line)
+
+
+def _show(found: Score | PrivateScore, *, quiet: bool) -> None:
+    """What comes after the first line of a score that is not private, which stands there already."""
+    lines = str(found).split("\n")
+    is_open = hasattr(found, "warning")
+    if is_open:
+        lines = lines[1:]
+    for line in lines:
+        is_red = line.startswith(("LOOKS COPIED", "NOT "))
+        _show_red(line) if is_red else show(shortened(line))
+    if not quiet and is_open:
         note("To show something outside: twin score ... --private EPSILON, or twin report of the twin.")

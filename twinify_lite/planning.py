@@ -175,7 +175,8 @@ def lines(found: Sequence[Choice], *, rows: int, declared: bool = True) -> Itera
         yield ""
     yield (
         "right of 100: how often anybody can tell, at most, whether somebody is in the table; a coin is right 50 "
-        "times. 50 % becomes: how sure of it they can get, at most; `twin explain` says more."
+        "times. 50 % becomes: how sure of it they can get, at most, on average over the 1 in 100 cases that give away "
+        "most; `twin explain` says more."
     )
     yield from _notes(found[0].delta, rows, declared)
 

@@ -140,7 +140,9 @@ def _values(column: Column) -> Content:
     if column.is_ranged:
         special = [[", ", name(str(one), 40)] for one in (column.special or ())[:_LEVELS]]
         return [shown(f"{column.min} to {column.max}"), *special]
-    return "left out or made up anew" if column.kind == "identifier" else "one value"
+    if column.kind == "identifier":
+        return "left out" if column.sample == "omit" else "made up anew"
+    return "one value"
 
 
 def _columns(given: Certificate) -> Markup:

@@ -45,7 +45,7 @@ NOT_PROMISED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate:
     """What is certified of a twin. `html` for people, `to_json()` for machines, `save(path)` writes both."""
 
@@ -100,6 +100,9 @@ class Certificate:
             "not_promised": list(NOT_PROMISED),
             "check": f"twin verify {self.file}",
         }
+
+    def __repr__(self) -> str:
+        return f"Certificate of {self.file}: {str(self.verification).splitlines()[0]}"
 
     def save(self, path: str | os.PathLike[str]) -> tuple[str, str]:
         """Write the page to `path` and the JSON beside it, both or neither; returns their names."""

@@ -9,6 +9,7 @@ import numpy as np
 from twinify_lite.cells import VALUE, Cells, write
 from twinify_lite.encode import encode, layout
 from twinify_lite.report.bars import MISSING
+from twinify_lite.schema import Schema
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Column
@@ -29,10 +30,11 @@ class Distribution(NamedTuple):
 def distributions(twin: Twin, rows: int = ROWS, seed: int = SEED) -> tuple[Distribution, ...]:
     """Of every modelled column, from the same rows for the same seed."""
     plain = [c.replace(heaps=()) if c.is_ranged else c for c in twin.schema.modelled]
-    schema = twin.schema.replace_columns(plain)
+    schema = Schema(plain)
     counts = {column.name: np.zeros(layout(column, BINS).size, np.int64) for column in plain}
     for batch in twin.batches(rows, seed=seed):
-        codes = encode(schema, batch, view="discrete", bins=BINS)
+        modelled = batch.select([name for name in batch.column_names if name in counts])
+        codes = encode(schema, modelled, view="discrete", bins=BINS)
         for name, total in counts.items():
             total += np.bincount(codes[name], minlength=len(total))
     return tuple(Distribution(c.name, c.kind, _labels(c), tuple(counts[c.name].tolist())) for c in plain)

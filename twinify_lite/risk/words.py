@@ -109,7 +109,7 @@ def picture(risk: Risk) -> str:
             _bar("by epsilon alone", risk.alone.suspicion[prior]),
             "",
         ]
-    return "\n".join(lines[:-1])
+    return "\n".join([*lines, "(afterwards: on average over the 1 in 100 cases that give away most)"])
 
 
 def _bar(label: str, share: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,11 +61,22 @@ def _coding(column: Shared, real: Sheet, bins: int) -> Coding:
     if not high > low:  # one value, or none: one bin
         return Coding(column, np.array([low, high]), (column.text(low), *column.specials, GONE))
     edges = np.linspace(low, high, bins + 1)
-    return Coding(column, edges, (*_bin_labels(column, edges), *column.specials, GONE))
+    # The last bin holds its upper end, too.
+    return Coding(
+        column, edges, (*_bin_labels(column, [*edges[:-1], np.nextafter(high, np.inf)]), *column.specials, GONE)
+    )
 
 
-def _bin_labels(column: Shared, edges: np.ndarray) -> list[str]:
-    return [f"{column.text(low)} to {column.text(high)}" for low, high in itertools.pairwise(edges)]
+def _bin_labels(column: Shared, edges: Sequence[float]) -> list[str]:
+    """Each bin from its first value to below the next one; of whole numbers by those that are in it."""
+    return [_bin_label(column, low, high) for low, high in itertools.pairwise(edges)]
+
+
+def _bin_label(column: Shared, low: float, high: float) -> str:
+    first, last = np.ceil(low), np.ceil(high) - 1
+    if column.column.kind != "integer" or last < first:
+        first, last = low, high
+    return column.text(first) if first == last else f"{column.text(first)} to {column.text(last)}"
 
 
 class Picture(NamedTuple):
@@ -93,17 +105,27 @@ def _range_bars(column: Shared, real: Sheet, synthetic: Sheet) -> tuple[list[str
         edges, labels = np.append(seen, seen[-1]), [column.text(value) for value in seen]
     else:
         low, high = np.quantile(values, [_OUTER, 1 - _OUTER]) if len(values) else (0.0, 0.0)
-        inner = np.linspace(low, high, _BARS - 1) if high > low else np.array([low])
+        inner = _inner_edges(column, low, high) if high > low else np.array([low])
         edges, labels = np.array([-np.inf, *inner, np.inf]), _open_labels(column, inner)
     coding = Coding(column, edges, (*labels, *column.specials, GONE))
-    counts = [_counts(coding, sheet) for sheet in (real, synthetic)]
-    if np.isinf(edges[0]) and not (counts[0][0] or counts[1][0]):  # nothing is below what is said of below
-        return list(coding.labels[1:]), counts[0][1:], counts[1][1:]
-    return list(coding.labels), *counts
+    counts = np.array([_counts(coding, sheet) for sheet in (real, synthetic)])
+    ends = [0, len(edges) - 2] if np.isinf(edges[0]) else []
+    kept = [place for place in range(coding.size) if place not in ends or counts[:, place].any()]
+    return [coding.labels[place] for place in kept], *counts[:, kept]
+
+
+def _inner_edges(column: Shared, low: float, high: float) -> np.ndarray:
+    """Equally wide bars; of whole numbers each holds equally many."""
+    if column.column.kind != "integer":
+        return np.linspace(low, high, _BARS - 1)
+    low = np.floor(low)
+    step = max(np.ceil((high - low) / (_BARS - 2)), 1.0)
+    return low + step * np.arange(np.ceil((high - low) / step) + 1)
 
 
 def _open_labels(column: Shared, edges: np.ndarray) -> list[str]:
-    return [f"below {column.text(edges[0])}", *_bin_labels(column, edges), f"{column.text(edges[-1])} and more"]
+    low, high = (np.ceil(edges[[0, -1]]) if column.column.kind == "integer" else edges[[0, -1]]).tolist()
+    return [f"below {column.text(low)}", *_bin_labels(column, edges), f"{column.text(high)} and more"]
 
 
 def _level_bars(column: Shared, real: Sheet, synthetic: Sheet) -> tuple[list[str], np.ndarray, np.ndarray]:

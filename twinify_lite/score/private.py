@@ -288,6 +288,8 @@ def _lines(score: PrivateScore) -> Iterator[str]:
         yield _line(figure, width)
     yield "Distances of single columns:"
     yield from (_line(figure, width) for figure in sorted(score.columns, key=lambda figure: -figure.value))
+    if any(figure.noise >= figure.value for figure in score.figures):
+        yield "Where +/- is as much as the value, noise hides it: it may be anything up to their sum."
     if score.left_out:
         yield f"Not compared: {', '.join(map(repr, score.left_out))}."
 

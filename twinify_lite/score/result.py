@@ -21,7 +21,7 @@ WARNING = "NOT COVERED BY EPSILON: computed from the real rows, without noise. I
 LEARNING = "Learning"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Figure:
     """One figure. `whole` is of all rows; the other three are of equally many rows, against the same real ones.
 
@@ -44,6 +44,10 @@ class Figure:
             value = getattr(self, side)
             if value is not None and not math.isfinite(value):
                 object.__setattr__(self, side, None)
+
+    def __repr__(self) -> str:
+        sides = ", ".join(f"{side}={getattr(self, side)}" for side in ("whole", "synthetic", "heldout", "independent"))
+        return f"Figure({self.name}: {sides}; not covered by epsilon, must not leave the house)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +159,9 @@ class Score:
 
     def _require_columns_in(self, twin: Any) -> None:
         """Refuse a twin that cannot have made these rows; code of its own may give them other columns."""
-        names, known = [column.name for column in self.columns], {*twin.schema}
+        from twinify_lite.policy import given_columns
+
+        names, known = [column.name for column in self.columns], {*given_columns(twin.schema)}
         strange = [name for name in names if name not in known]
         if strange and not twin.is_own:
             listed = ", ".join(map(repr, strange))
