@@ -69,7 +69,7 @@ def test_many_levels_show_the_largest_in_their_order_and_the_others_as_one():
 
 def test_many_bins_are_put_together_and_missing_stays_alone():
     counts, labels = (*range(200), 7), (*map(str, range(200)), "missing")
-    told, _ = of(bars(made("number", labels, (counts,), names=("synthetic",))), "a", "height")
+    told, _ = of(bars(made("number", labels, (counts,), names=("synthetic",), apart=1)), "a", "height")
     assert len(told) <= MOST_BINS
     assert (told[-1], sum(told)) == (7, sum(counts))
 
@@ -80,12 +80,14 @@ def test_many_bins_are_put_together_and_missing_stays_alone():
         (("0 to 5", "5 to 10", "clotted", "missing"), ["clotted", "missing"]),
         (("below 1", "1 and more", "-1"), ["-1"]),
         (("1", "2", "missing"), ["missing"]),
+        (("below 10", "10", "11", "12"), []),
+        (("10", "11", "clotted", "missing"), ["clotted", "missing"]),
         (("1", "2", "3"), []),
     ],
 )
 def test_what_lies_on_no_axis_stands_apart(labels, apart):
     counts = tuple(range(1, len(labels) + 1))
-    picture = bars(made("number", labels, (counts,), names=("synthetic",)))
+    picture = bars(made("number", labels, (counts,), names=("synthetic",), apart=len(apart)))
     edges = [(float(rect.get("x")), float(rect.get("width"))) for rect in drawn(picture)]
     gaps = [after[0] - before[0] - before[1] for before, after in itertools.pairwise(edges)]
     assert [gap > 10 for gap in gaps] == [place == len(labels) - len(apart) - 1 for place in range(len(gaps))]

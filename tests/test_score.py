@@ -9,7 +9,7 @@ from score_cases import bad, good, people, shuffled
 
 import twinify_lite as tw
 from twinify_lite.errors import PrivacyParameterError, SchemaError, TableError
-from twinify_lite.score import WARNING
+from twinify_lite.score import WARNING, coding
 
 
 def test_every_output_begins_by_saying_that_epsilon_does_not_cover_it():
@@ -261,7 +261,8 @@ def test_bars_are_counts_of_cells():
     assert columns["joined"].labels[1].startswith("2015-01")
 
 
-def test_many_levels_are_drawn_as_the_commonest_and_one_for_the_rest():
+def test_very_many_levels_are_told_as_the_commonest_and_one_for_the_rest(monkeypatch):
+    monkeypatch.setattr(coding, "_SHOWN", 30)
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"code": [f"E{number}" for number in rng.geometric(0.02, 3000)]})
     column = tw.score(table, table.sample(frac=1, random_state=0)).columns[0]
@@ -269,6 +270,23 @@ def test_many_levels_are_drawn_as_the_commonest_and_one_for_the_rest():
     assert column.labels[-1] == f"{table['code'].nunique() - 30} other levels"
     assert sum(column.real) == 3000
     assert column.real == column.synthetic
+
+
+def test_bars_of_whole_numbers_hold_equally_many_and_say_which():
+    real = pd.DataFrame({"n": np.arange(17, 217), "x": np.arange(200) / 7}).astype({"n": "int64"})
+    column = tw.score(real, real, seed=3).columns[0]
+    assert column.labels[:2] == ("17 to 26", "27 to 36")
+    assert set(column.real) == {10}
+    assert sum(column.real) == 200
+    assert column.apart == 0
+
+
+def test_special_values_stand_apart_from_the_axis():
+    schema = tw.Schema([tw.Column(name="n", kind="integer", special=(-1,))])
+    real = pd.DataFrame({"n": [*range(10, 15)] * 20 + [-1] * 10 + [None] * 5, "x": range(115)})
+    column = tw.score(real, real, schema=schema).columns[0]
+    assert column.labels == ("10", "11", "12", "13", "14", "-1", "missing")
+    assert (column.real, column.apart) == ((20, 20, 20, 20, 20, 10, 5), 2)
 
 
 def test_the_tables_of_the_worst_pairs_hold_shares_of_all_rows():

@@ -6,9 +6,8 @@ of different sizes are compared by shares, so a bar is as long as its count over
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinify_lite.report.markup import Markup, element, shown
 from twinify_lite.report.svg import WIDTH, drawing, label, line, rect
@@ -19,13 +18,15 @@ MOST_BINS = 60
 _ROW, _TOP = 22, 20
 _NAMES, _LENGTH = 116, 122
 _PLOT, _LEFT = 150, 46
-_RANGE = re.compile(r"^below | to | and more$")
 _ORDERED = ("number", "integer", "datetime")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Counts of one column: a label a bin or level, and of one or two tables as many counts."""
+    """Counts of one column: a label a bin or level, and of one or two tables as many counts.
+
+    The last `apart` of them lie on no axis: special values, and missing cells.
+    """
 
     ident: str
     title: str
@@ -33,6 +34,7 @@ class Bars:
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
     names: tuple[str, ...] = ("real", "synthetic")
+    apart: int = 0
 
     @property
     def shares(self) -> tuple[tuple[float, ...], ...]:
@@ -44,14 +46,6 @@ class Bars:
         """Whether the labels are many and in order: then they stand side by side and share one axis."""
         return self.kind in _ORDERED or (self.kind == "ordinal" and len(self.labels) > MOST_ROWS)
 
-    @property
-    def apart(self) -> int:
-        """How many bars at the end of a histogram lie on no axis: special values, and "missing"."""
-        ranges = [place for place, text in enumerate(self.labels) if _RANGE.search(text)]
-        if ranges:
-            return len(self.labels) - 1 - ranges[-1]
-        return int(len(self.labels) > 1 and self.labels[-1] == MISSING)
-
     def only(self, places: Sequence[int], rest: str | None = None) -> Bars:
         """The bars at `places`, and under the label `rest` all the others together."""
         kept = set(places)
@@ -60,7 +54,7 @@ class Bars:
         if rest is not None:
             others = [sum(n for place, n in enumerate(one) if place not in kept) for one in self.counts]
             labels, counts = (*labels, rest), tuple((*one, n) for one, n in zip(counts, others, strict=True))
-        return Bars(ident=self.ident, title=self.title, kind=self.kind, labels=labels, counts=counts, names=self.names)
+        return replace(self, labels=labels, counts=counts)
 
 
 def bars(given: Bars) -> Markup:
@@ -85,9 +79,7 @@ def _merged(given: Bars) -> Bars:
         pairs += [(place,) for place in range(last, len(given.labels))]
         labels = tuple(given.labels[pair[0]] for pair in pairs)
         counts = tuple(tuple(sum(one[place] for place in pair) for pair in pairs) for one in given.counts)
-        given = Bars(
-            ident=given.ident, title=given.title, kind=given.kind, labels=labels, counts=counts, names=given.names
-        )
+        given = replace(given, labels=labels, counts=counts)
     return given
 
 

@@ -167,6 +167,7 @@ def _card(one: Distribution, number: int) -> Markup:
         labels=one.labels,
         counts=(one.counts,),
         names=("synthetic",),
+        apart=one.apart,
     )
     return element(
         "div",

@@ -50,6 +50,7 @@ def card(column: ColumnScore, number: int) -> Markup:
         kind=column.kind,
         labels=column.labels,
         counts=(column.real, column.synthetic),
+        apart=column.apart,
     )
     equal = f"at equal sizes {column.sampled:.4f}, held-out {column.heldout:.4f}"
     told = f"{column.kind}; distance {column.tvd:.4f}, {equal}{_missing(column)}"

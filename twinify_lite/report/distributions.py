@@ -19,12 +19,13 @@ ROWS, SEED, BINS = 20_000, 0, 24
 
 
 class Distribution(NamedTuple):
-    """How many synthetic cells of a column have each level or lie in each bin."""
+    """How many synthetic cells of a column have each level or lie in each bin; the last `apart` lie on no axis."""
 
     name: str
     kind: str
     labels: tuple[str, ...]
     counts: tuple[int, ...]
+    apart: int = 0
 
 
 def distributions(twin: Twin, rows: int = ROWS, seed: int = SEED) -> tuple[Distribution, ...]:
@@ -37,7 +38,11 @@ def distributions(twin: Twin, rows: int = ROWS, seed: int = SEED) -> tuple[Distr
         codes = encode(schema, modelled, view="discrete", bins=BINS)
         for name, total in counts.items():
             total += np.bincount(codes[name], minlength=len(total))
-    return tuple(Distribution(c.name, c.kind, _labels(c), tuple(counts[c.name].tolist())) for c in plain)
+    return tuple(Distribution(c.name, c.kind, _labels(c), tuple(counts[c.name].tolist()), _apart(c)) for c in plain)
+
+
+def _apart(column: Column) -> int:
+    return bool(column.nullable) + (len(column.special or ()) if column.is_ranged else 0)
 
 
 def _labels(column: Column) -> tuple[str, ...]:

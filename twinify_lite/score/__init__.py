@@ -149,6 +149,7 @@ def _columns(compared: Comparison, marginals: Marginals) -> Iterator[ColumnScore
             labels=drawn.labels,
             real=drawn.real,
             synthetic=drawn.synthetic,
+            apart=drawn.apart,
             tvd=marginal.distances["whole"],
             sampled=marginal.distances["synthetic"],
             heldout=marginal.distances["heldout"],

@@ -15,8 +15,8 @@ from twinify_lite.score.reading import Shared, Sheet
 BINS = 16
 # Bars of a picture: every value has its own where these are few; else the middle of the range is cut into so many.
 _BARS, _OUTER = 24, 0.005
-# Levels that are shown, the others together.
-_SHOWN = 30
+# Levels that have a bar, the others one together.
+_SHOWN = 500
 # Levels that count by themselves: the cells of any three columns can be numbered in 63 bits.
 _LEVELS = 2**20
 GONE, _OTHERS = "missing", "others"
@@ -80,11 +80,12 @@ def _bin_label(column: Shared, low: float, high: float) -> str:
 
 
 class Picture(NamedTuple):
-    """A column as bars: how many cells of two tables lie in each bin or level."""
+    """A column as bars: how many cells of two tables lie in each bin or level; the last `apart` lie on no axis."""
 
     labels: tuple[str, ...]
     real: tuple[int, ...]
     synthetic: tuple[int, ...]
+    apart: int
 
 
 def picture(column: Shared, real: Sheet, synthetic: Sheet) -> Picture:
@@ -92,7 +93,8 @@ def picture(column: Shared, real: Sheet, synthetic: Sheet) -> Picture:
     labels, *counts = (_range_bars if column.is_ranged else _level_bars)(column, real, synthetic)
     is_gone = labels[-1] == GONE and not (counts[0][-1] or counts[1][-1])
     last = len(labels) - is_gone
-    return Picture(tuple(labels[:last]), *(tuple(count[:last].tolist()) for count in counts))
+    apart = len(column.specials) + 1 - is_gone
+    return Picture(tuple(labels[:last]), *(tuple(count[:last].tolist()) for count in counts), apart)
 
 
 def _range_bars(column: Shared, real: Sheet, synthetic: Sheet) -> tuple[list[str], np.ndarray, np.ndarray]:

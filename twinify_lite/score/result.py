@@ -52,13 +52,17 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnScore:
-    """One column: how many real and synthetic cells lie in each bin or level; the last may be "missing"."""
+    """One column: how many real and synthetic cells lie in each bin or level.
+
+    The last `apart` of these lie on no axis: special values, and "missing".
+    """
 
     name: str
     kind: str
     labels: tuple[str, ...]
     real: tuple[int, ...]
     synthetic: tuple[int, ...]
+    apart: int
     tvd: float
     sampled: float  # of as many synthetic rows as there are held-out ones, against the same real rows
     heldout: float
