@@ -72,6 +72,8 @@ def test_many_bins_are_put_together_and_missing_stays_alone():
     told, _ = of(bars(made("number", labels, (counts,), names=("synthetic",), apart=1)), "a", "height")
     assert len(told) <= MOST_BINS
     assert (told[-1], sum(told)) == (7, sum(counts))
+    picture = bars(made("number", labels, (counts,), names=("synthetic",), apart=MOST_BINS + 5))
+    assert len(drawn(picture)) <= 2 * MOST_BINS + 5
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def _largest(given: Bars) -> Bars:
 
 def _merged(given: Bars) -> Bars:
     """Bins put together until they are few enough to be seen; what lies on no axis stays by itself."""
-    while len(given.labels) > MOST_BINS:
+    while len(given.labels) - given.apart > MOST_BINS:
         last = len(given.labels) - given.apart
         pairs = [tuple(range(start, min(start + 2, last))) for start in range(0, last, 2)]
         pairs += [(place,) for place in range(last, len(given.labels))]
