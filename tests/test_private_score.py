@@ -249,3 +249,46 @@ def test_kinds_that_were_guessed_from_real_rows_are_told(tmp_path):
     told = tw.private_score(tmp_path / "real.csv", people(60, 1), epsilon=1, schema=guessed).statement["public"]
     assert GUESSED in told
     assert GUESSED not in tw.private_score(tmp_path / "real.csv", people(60, 1), epsilon=1).statement["public"]
+
+
+NUMBERS = [3, 10_000_000_000, 123_456_789_012, 2**53 + 1, -7]
+SPELLINGS = {
+    "int64": lambda cells: pd.Series(cells, dtype="int64"),
+    "float64": lambda cells: pd.Series(cells, dtype="float64"),
+    "Int64": lambda cells: pd.Series(cells, dtype="Int64"),
+    "objects": lambda cells: pd.Series(cells, dtype=object),
+    "mixed objects": lambda cells: pd.Series(
+        [float(cell) if n % 2 else cell for n, cell in enumerate(cells)], dtype=object
+    ),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_levels_are_the_same_whatever_type_a_column_of_numbers_has(spelling):
+    cells = NUMBERS * 20
+    declared = tw.Schema([tw.Column(name="c", kind="category")])
+    synthetic = pd.DataFrame({"c": SPELLINGS["int64"](cells)})
+    real = pd.DataFrame({"c": SPELLINGS[spelling](cells)})
+    assert tw.private_score(real, synthetic, epsilon=1e6, schema=declared).figures[0].value < 1e-3
+
+
+def test_one_missing_cell_makes_floats_of_whole_numbers_and_moves_no_sum_by_more_than_one():
+    declared = tw.Schema([tw.Column(name="c", kind="category")])
+    synthetic = pd.DataFrame({"c": NUMBERS * 20})
+    found = []
+    for extra in ([], [None]):
+        real = pd.DataFrame({"c": pd.Series(NUMBERS * 60 + extra)})
+        assert real["c"].dtype == ("float64" if extra else "int64")
+        tables = {SYNTHETIC: tw.read_table(synthetic), REAL: tw.read_table(real)}
+        sheets, _ = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
+        found.append(_Sums.of(sheets[SYNTHETIC], None).sums(sheets[REAL]))
+    assert np.abs(found[1] - found[0]).max() <= 1 + 1e-9
+
+
+def test_truths_are_the_same_levels_as_flags_objects_and_texts():
+    declared = tw.Schema([tw.Column(name="c", kind="category", levels=("True", "False"))])
+    flags = [True, False, True, True] * 10
+    synthetic = pd.DataFrame({"c": flags})
+    for real in (pd.Series(flags), pd.Series(flags, dtype="boolean"), pd.Series([*map(str, flags)])):
+        score = tw.private_score(pd.DataFrame({"c": real}), synthetic, epsilon=1e6, schema=declared)
+        assert score.figures[0].value < 1e-3

@@ -24,6 +24,9 @@ REAL, SYNTHETIC, HELDOUT = "real", "synthetic", "held-out"
 FEWEST = 20
 # Cells that say nothing in a column of levels, and whole numbers that another tool wrote as floats.
 _BLANK, _WHOLE = "", re.compile(r"([-+]?\d+)\.0+")
+_TRUTHS = {"True": "true", "False": "false"}
+# Beyond this not every whole number is a float.
+_EXACT = 2**53
 _NOTHING = {"", "na", "n/a", "nan", "null", "none", "inf", "infinity"}
 # Of the cells that are there, so many must be of the column's kind.
 _READABLE = 0.5
@@ -265,44 +268,58 @@ def _levelled(
     column: Column, arrays: Mapping[str, pa.ChunkedArray], judged: Container[str]
 ) -> tuple[Shared, dict[str, Cells]]:
     """Codes of the levels of the judged tables, in the declared order, or of the real table first; one for others."""
-    places: dict[str, int] = {level: place for place, level in enumerate(column.levels or ())}
-    found = {}
+    places: dict[str, int] = {}
+    for level in column.levels or ():
+        places.setdefault(_spelled(level), len(places))
+    declared, found = set(places), {}
     for name in sorted(arrays, key=lambda name: name not in judged):
-        codes = [_codes(column, chunk, places, is_open=name in judged) for chunk in arrays[name].chunks]
+        place = _placing(column, declared, places, is_open=name in judged)
+        codes = [_codes(column, chunk, place) for chunk in arrays[name].chunks]
         code = np.concatenate(codes)
         found[name] = Cells(np.maximum(code, 0), np.where(code < 0, MISSING, VALUE).astype(np.int16))
     strange = () if all(name in judged for name in arrays) else (_STRANGE,)
     return Shared(column, (*places, *strange)), found
 
 
-def _codes(column: Column, chunk: pa.Array, places: dict[str, int], *, is_open: bool) -> np.ndarray:
-    """The place of every cell among the levels, -1 if it is missing.
-
-    New levels get new places if `is_open`, and one place together, after all others, if not.
-    """
+def _codes(column: Column, chunk: pa.Array, place: Callable[[str], int]) -> np.ndarray:
+    """The place of every cell among the levels, -1 if it is missing."""
     if column.kind == "boolean":
         one = cells.parse(column, chunk)
         return np.where(one.state == MISSING, -1, one.value).astype(np.int32)
-    place = _placing(places, is_open)
-    text = cells.texts(chunk).dictionary_encode()
-    labels = (_label(column, level) for level in text.dictionary.to_pylist())
-    of = np.array([-1 if label is None else place(label) for label in labels], np.int32)
-    codes = text.indices.fill_null(len(of)).to_numpy(zero_copy_only=False)
+    array = cells.plain(chunk)
+    distinct = (array if _is_number(array.type) else array.cast(pa.string())).dictionary_encode()
+    of = np.array([place(_spelled(cell)) for cell in distinct.dictionary.to_pylist()], np.int32)
+    codes = distinct.indices.fill_null(len(of)).to_numpy(zero_copy_only=False)
     return np.append(of, np.int32(-1))[codes]
 
 
-def _placing(places: dict[str, int], is_open: bool) -> Callable[[str], int]:
-    if is_open:
-        return lambda label: places.setdefault(label, len(places))
-    return lambda label: places.get(label, len(places))
+def _is_number(arrow: pa.DataType) -> bool:
+    return pa.types.is_integer(arrow) or pa.types.is_float64(arrow)
 
 
-def _label(column: Column, text: str) -> str | None:
-    """A level as it is compared: without blanks around it, and 3.0 as 3; None if it says nothing."""
-    text = text.strip()
+def _placing(
+    column: Column, declared: Container[str], places: dict[str, int], *, is_open: bool
+) -> Callable[[str], int]:
+    """The place of a level, -1 if it says nothing; new ones get new places if `is_open`, and one together if not."""
+
+    def place(level: str) -> int:
+        if level == _BLANK:
+            return -1
+        if column.other is not None and declared and level not in declared:
+            level = _spelled(column.other)
+        return places.setdefault(level, len(places)) if is_open else places.get(level, len(places))
+
+    return place
+
+
+def _spelled(cell: str | float) -> str:
+    """A level as it is compared: without blanks around it, 3.0 as 3, True as true.
+
+    It is the same whatever type a column has: one missing cell makes floats of whole numbers in a DataFrame, and all
+    other cells must stay what they are. Whole numbers that floats do not hold are as far apart as floats are.
+    """
+    if not isinstance(cell, str):
+        cell = repr(float(cell) + 0.0) if isinstance(cell, float) or abs(cell) >= _EXACT else str(cell)
+    text = cell.strip()
     whole = _WHOLE.fullmatch(text)
-    text = whole[1] if whole else text
-    if text == _BLANK:
-        return None
-    is_other = column.other is not None and column.levels and text not in column.levels
-    return column.other if is_other else text
+    return whole[1] if whole else _TRUTHS.get(text, text)
