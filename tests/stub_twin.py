@@ -49,7 +49,7 @@ class Twin:
                 "schema.toml": self.schema.to_toml().encode(),
                 "statement.json": artifact.json_bytes(self.statement),
                 "fitted.json": artifact.json_bytes(
-                    {"settings": {"single": 1.0, "choice": 0.0, "pairs": 0.0}, "links": []}
+                    {"settings": {"single": 1.0, "choice": 0.0, "pairs": 0.0, "rows": self.rows}, "links": []}
                 ),
             },
         )

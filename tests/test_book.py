@@ -8,7 +8,8 @@ import os
 
 import pytest
 
-from twinify_lite import accountant, locking
+import twinify_lite as tw
+from twinify_lite import accountant, demo, locking
 from twinify_lite.accountant import (
     ApproximateDP,
     DiscreteLaplace,
@@ -336,3 +337,28 @@ def test_a_sampled_fit_is_priced_however_many_there_were(tmp_path):
     slack = crowded.slack_of_sampled()
     assert slack > SAMPLING_SLACK
     assert dominate(small, Relation.ADD_REMOVE, slack).mu < 0.1
+
+
+@pytest.mark.parametrize("way", ["removed", "emptied"])
+def test_what_was_run_is_in_the_file_when_a_fit_ends_or_the_twin_is_not_there(tmp_path, way):
+    path = tmp_path / "a.ledger"
+    Book.create(path, epsilon=3.0)
+    empty = path.read_bytes()
+
+    def take_away(what, *_):
+        if what == "fitting":
+            path.unlink(missing_ok=True)
+            if way == "emptied":
+                path.write_bytes(empty)
+
+    asked = {"epsilon": 1.0, "ledger": path, "checkpoint": tmp_path / "checkpoint", "progress": take_away}
+    rows = demo.hospital(300)[["age", "sex"]]
+    if way == "removed":
+        with pytest.raises(BookError, match="There is no ledger file"):
+            tw.fit(rows, **asked)
+        assert (tmp_path / "checkpoint").exists()
+        Book.create(path, epsilon=3.0)
+        tw.fit(rows, **{**asked, "progress": None}, resume=True)
+    else:
+        tw.fit(rows, **asked)
+    assert [entry.stage for entry in Book(path).read().entries] == [0, 1]

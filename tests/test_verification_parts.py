@@ -208,6 +208,12 @@ def accept(parts):
     parts.schema = dataclasses.replace(parts.schema, accepted=("x",))
 
 
+def peek(parts):
+    column = parts.schema["x"]
+    changed = column.replace(nullable=True, peeked=("nullable",))
+    parts.schema = parts.schema.replace_columns([changed, *(c for c in parts.schema.columns if c.name != "x")])
+
+
 def one_text(parts):
     told = " ".join(parts.statement["treated_as_public"])
     parts.statement.update(treated_as_public=told, public=[*parts.statement["public"][:4], *told])
@@ -238,6 +244,14 @@ LIES = {
         lambda p: p.statement.update(accountant=5),
         "accountant and the cross-check of the statement must",
     ),
+    "another accountant": (
+        lambda p: p.statement.update(accountant="NIST: certified epsilon 0.01"),
+        "The accountant of the statement is none of this package's",
+    ),
+    "something else": (lambda p: p.statement.update(certified_epsilon=0.01), "says something else than"),
+    "what was peeked at": (peek, "read from the data, and that nobody accepted"),
+    "no number of rows": (lambda p: p.facts.update(rows=-5), "none that a table can have"),
+    "another number of rows": (lambda p: p.facts.update(rows=10**6), "planned with another number of rows"),
     "another composition": (lambda p: p.statement.update(composition="none"), "The composition of the statement must"),
     "another relation": (lambda p: p.statement.update(relation="substitute"), "only adding or removing a row needs"),
     "a larger delta": (lambda p: p.receipt("pairs").update(delta=0.9), "'pairs' is quoted at delta 0.9"),

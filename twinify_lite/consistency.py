@@ -8,6 +8,7 @@ more than the package does. The figures of the statement itself are recomputed i
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,16 @@ _ROWS = "row count"
 #: The releases of the automatic model, and the settings that say how its budget is divided among them.
 _PARTS = {"single columns": "single", "choice of pairs": "choice", "pairs": "pairs"}
 _SAME = 1e-6
+_MOST_ROWS = 10**11  # more than a machine's memory holds
+_VERSION = re.compile(r"\d+(\.\d+)*")
 
 #: What was paid for, and by which mechanism.
 Receipts = Mapping[str, Mapping[str, Any]]
+
+
+def is_row_count(value: Any) -> bool:
+    """Whether a table can have so many rows."""
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_ROWS
 
 
 def require_consistent(members: Mapping[str, bytes]) -> None:
@@ -32,7 +40,7 @@ def require_consistent(members: Mapping[str, bytes]) -> None:
     statement, facts, fitted = (json_from_bytes(members[name], name) for name in names)
     try:
         schema = Schema.from_toml(members["schema.toml"].decode())
-        problems = list(_problems(statement, facts["fitted"], fitted, schema))
+        problems = [*_problems(statement, facts["fitted"], fitted, schema), *_counted(facts, fitted)]
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         raise ArtifactError("The statement cannot be compared with its file. Make the twin again.") from None
     if problems:
@@ -47,6 +55,15 @@ def _problems(statement: Mapping[str, Any], kind: str, fitted: Mapping[str, Any]
     yield from _row_count(stages, relation, schema)
     yield from _words(statement, relation)
     yield from _untold(list(statement["treated_as_public"]), schema)
+
+
+def _counted(facts: Mapping[str, Any], fitted: Mapping[str, Any]) -> Iterator[str]:
+    """The number of rows is one, and that of the plan."""
+    rows = facts["rows"]
+    if not is_row_count(rows):
+        yield "The number of rows is none that a table can have."
+    elif facts["fitted"] == "auto" and fitted["settings"]["rows"] != rows:
+        yield "The model was planned with another number of rows than the twin tells."
 
 
 def _auto(receipts: Receipts, fitted: Mapping[str, Any]) -> Iterator[str]:
@@ -100,8 +117,13 @@ def _words(statement: Mapping[str, Any], relation: Relation) -> Iterator[str]:
         yield "What the statement calls public is not what its relation and its own list make public."
     if statement["not_public"] != written["not_public"]:
         yield "What the statement calls not public is not what is hidden under its relation."
-    if not all(isinstance(statement[key], str) for key in ("accountant", "crosscheck")):
-        yield "The accountant and the cross-check of the statement must be named."
+    if set(statement) != set(written):
+        yield "The statement says something else than what a statement says, or leaves something out."
+    for key in ("accountant", "crosscheck"):  # of any version
+        if not isinstance(statement[key], str):
+            yield "The accountant and the cross-check of the statement must be named."
+        elif _VERSION.sub("", statement[key]) != _VERSION.sub("", written[key]):
+            yield f"The {key} of the statement is none of this package's: {written[key]}."
     for key in ("unit", "composition"):
         if statement[key] != written[key]:
             yield f"The {key} of the statement must read: {written[key]}."
@@ -115,6 +137,8 @@ def _untold(told: list[str], schema: Schema) -> Iterator[str]:
         *[(GUESSED,)] * schema.guessed,
         *[(accepted_of(schema.accepted),)] * bool(schema.accepted),
     ]
+    if schema.peeked:
+        yield "The schema has values that were read from the data, and that nobody accepted."
     for sentences in needed:
         if not any(sentence in told for sentence in sentences):
             yield f"The statement does not list as public: {', or: '.join(sentences)}."

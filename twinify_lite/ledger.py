@@ -352,6 +352,13 @@ class Ledger:
             number = next(i for i, other in enumerate(self.receipts) if other is receipt)
             return Secrets(*rng.insecure_keys(self._insecure_seed, number, 2))
 
+    def settle(self) -> None:
+        """Have the book hold all that was run, also if its file was replaced or taken away meanwhile; or refuse."""
+        with self._lock:
+            for number, stage in enumerate(self._stages):
+                if stage.charged:
+                    self._charge(number)
+
     def _charge(self, number: int) -> None:
         """Have the book hold all of a stage, for good, before anything of it is run; or refuse all of it."""
         if self._book is not None:

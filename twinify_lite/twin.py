@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from twinify_lite.book import Book, as_book
 from twinify_lite.checkpoint import Checkpoint
+from twinify_lite.consistency import is_row_count
 from twinify_lite.errors import ArtifactError, PrivacyParameterError, SchemaError, TwinError
 from twinify_lite.fitting import (
     Progress,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 _BATCH = 2**16
 # Batches without a single row of those wanted, after which sampling gives up.
 _PATIENCE = 50
-# No table that fits into a machine's memory has more rows.
-_MOST_ROWS = 10**11
 
 
 def fit(
@@ -101,6 +100,7 @@ def fit(
         with telling_what_was_spent(run.ledger):
             complete = run.discover(ready)
             fitted = run.fit(complete, ready.table, report)
+            run.ledger.settle()
     statement = run.ledger.statement().to_json()
     notes = (*run.notes, *fitted.notes())
     return Twin(schema=complete, fitted=fitted, statement=statement, rows=run.rows, notes=notes)
@@ -281,19 +281,14 @@ def load(path: str | os.PathLike[str], *, model: Any = None, trust_model: bool =
         if facts["fitted"] == "auto" and model is not None:
             raise TwinError("This twin was fitted by the automatic model, and needs no other: leave `model` out.")
         fitted = _fitted_class(facts["fitted"]).from_parts(meta, arrays, texts, schema, **given)
-        rows, notes = _row_count(facts["rows"]), tuple(map(str, facts["notes"]))
+        rows, notes = facts["rows"], tuple(map(str, facts["notes"]))
+        if not is_row_count(rows):
+            raise ValueError
     except TwinError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ArtifactError(f"{os.fspath(path)} is not a whole twin. Fit the twin again.") from None
     return Twin(schema=schema, fitted=fitted, statement=statement, rows=rows, notes=notes)
-
-
-def _row_count(value: Any) -> int:
-    """The number of rows that a file tells, if a table can have it."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_ROWS:
-        raise ValueError
-    return value
 
 
 def _whole(name: str, value: Any, least: int) -> int:
