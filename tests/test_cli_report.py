@@ -189,6 +189,17 @@ def test_the_public_report_sings_of_no_person(tmp_path):
     assert len(list(tmp_path.glob("out.report.*"))) == 2
 
 
+def test_a_twin_that_claims_a_little_less_than_its_receipts_cost_is_not_certified(here):
+    members = artifact.read("data.twin")
+    statement = artifact.json_from_bytes(members["statement.json"])
+    statement["spent"]["epsilon"] *= 0.9995
+    statement["epsilon"] = statement["spent"]["epsilon"]
+    artifact.write("low.twin", {**members, "statement.json": artifact.json_bytes(statement)})
+    assert twin("verify", "low.twin").exit_code == 0  # other versions of the accountants may differ by that
+    ended = twin("report", "low.twin")
+    assert (ended.exit_code, "no certificate can say it" in ended.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("sample", ["omit", "surrogate"])
 def test_a_twin_that_leaves_columns_out_or_makes_them_up_has_distributions_of_the_others(tmp_path, monkeypatch, sample):
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ from score_cases import people
 
 import twinify_lite as tw
 from twinify_lite.cli import main
-from twinify_lite.score import WARNING
+from twinify_lite.score import WARNING, closeness
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +164,20 @@ def test_a_refusal_after_the_real_rows_were_read_comes_with_the_warning(run):
     failed = json.loads(run("real.csv", "synthetic.csv", "--target", "nothing", "--json").stdout)
     assert list(failed) == ["warning", "error"]
     assert WARNING not in run("real.csv", "synthetic.csv", "--private", "1", "--target", "nothing").stderr
+
+
+@pytest.mark.parametrize("way", ["interrupted", "unexpected", "a twin of other rows"])
+def test_the_warning_begins_every_end_of_a_score_in_json(run, tmp_path, monkeypatch, way):
+    options = []
+    if way == "a twin of other rows":
+        tw.fit(people(300)[["age", "sex"]], epsilon=1).save(tmp_path / "other.twin")
+        options = ["--report", str(tmp_path / "r.html"), "--twin", str(tmp_path / "other.twin")]
+    else:
+        error = KeyboardInterrupt() if way == "interrupted" else MemoryError("a cell")
+        monkeypatch.setattr(closeness, "closeness", lambda *_: (_ for _ in ()).throw(error))
+    done = run("real.csv", "synthetic.csv", "--json", *options)
+    assert done.exit_code == (130 if way == "interrupted" else 1)
+    assert list(json.loads(done.stdout)) == ["warning", "error"]
 
 
 def test_a_private_score_past_the_limit_of_its_ledger_ends_with_exit_code_3(run):

@@ -160,6 +160,11 @@ def test_a_statement_is_judged_by_its_budget_and_by_what_was_spent():
             Policy(epsilon=2).check_statement(larger)
 
 
+def test_what_the_receipts_cost_counts_where_a_statement_claims_a_little_less():
+    with pytest.raises(PolicyRefused, match="epsilon up to"):
+        Policy(epsilon=1.0).check_statement(statement_of(), recomputed=1.0005)
+
+
 def test_an_identifier_that_is_left_out_is_not_given():
     kinds = {"a": "number", "id": "identifier"}
     columns = [Column(name=name, kind=kind) for name, kind in kinds.items()]

@@ -24,7 +24,7 @@ from twinify_lite.errors import TwinError
 
 #: Set to anything, this shows the whole of an unexpected error, which may contain cells of the table.
 TRACEBACK = "TWIN_TRACEBACK"
-_JSON = "twinify_lite.json"
+_JSON, _WARNING = "twinify_lite.json", "twinify_lite.warning"
 # A name as `repr` quotes it; and how many of a list are shown on the way.
 _QUOTED, _NAMES = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", 12
 
@@ -69,7 +69,6 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. What it raises leaves with a message that was written for people, or without its own."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA writes to stderr on its own account
-        warning = None
         try:
             return super().invoke(ctx)
         except (click.exceptions.Exit, click.Abort):
@@ -80,16 +79,14 @@ class Commands(click.Group):
             kind = error.kind if isinstance(error, Failure) else type(error).__name__
             failure = Failure(error.format_message(), error.exit_code, kind=kind)
         except TwinError as error:
-            warning = getattr(error, "warning", None)
             failure = Failure(_with_spent(str(error), error), error.exit_code, kind=type(error).__name__)
         except KeyboardInterrupt as error:
             failure = Failure(_with_spent("Interrupted.", error), 130, kind="Interrupted")
         except Exception as error:
-            warning = getattr(error, "warning", None)
             if os.environ.get(TRACEBACK) or getattr(error, "errno", None) == errno.EPIPE:  # click ends quietly on EPIPE
                 raise
             failure = Failure(_with_spent(_unexpected(error), error), kind="Unexpected")
-        failure.as_json, failure.warning = ctx.meta[_JSON], warning
+        failure.as_json, failure.warning = ctx.meta[_JSON], ctx.meta.get(_WARNING)
         # Raised out here, so that it has no __context__.
         raise failure
 
@@ -107,6 +104,11 @@ def _with_spent(message: str, error: BaseException) -> str:
     """The message, and what of the privacy budget is gone nevertheless."""
     spent = getattr(error, "spent", None)
     return f"{message}\n{spent}" if spent else message
+
+
+def warn_of_errors(warning: str) -> None:
+    """Have every error of this command begin with a warning from now on."""
+    click.get_current_context().meta[_WARNING] = warning
 
 
 # -- saying ------------------------------------------------------------------------------------------------------------

@@ -132,10 +132,11 @@ def _require_allowed(source: str, twin: Twin, policy: Policy) -> None:
     from twinify_lite.policy import given_columns
     from twinify_lite.verification import verify
 
+    recomputed = 0.0
     if twin.is_private:
-        verify(twin.statement)
+        recomputed = verify(twin.statement).recomputed
         require_consistent(artifact.read_twin(source))
-    policy.check_statement(twin.statement)
+    policy.check_statement(twin.statement, recomputed=recomputed)
     policy.check_columns(given_columns(twin.schema))
     policy.check_columns(next(iter(twin.batches(1))).column_names)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +23,7 @@ from twinify_lite.cli_base import (
     shortened,
     show,
     show_json,
+    warn_of_errors,
     write,
 )
 from twinify_lite.cli_fit import default_output, look_of
@@ -96,9 +95,9 @@ def score(
     if twin is not None:
         _require_twin(twin)
     declared = _declared(schema)
-    if epsilon is None and not as_json:
-        _show_warning()  # before all progress
-    with Progress(quiet=quiet) as progress, warnings.catch_warnings(), _warning_of_errors(is_open=epsilon is None):
+    if epsilon is None:
+        _warn(as_json=as_json)
+    with Progress(quiet=quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody has checked the words of other packages for cells
         progress("reading")
         tables = _tables(given, declared, look)
@@ -121,19 +120,6 @@ def _require_fitting(epsilon: float | None, paid: dict[str, Any], free: dict[str
         if value is not None:
             message = _ONLY_PRIVATE if epsilon is None else _NOT_BOTH
             raise click.UsageError(message.format(f"--{name}"))
-
-
-@contextlib.contextmanager
-def _warning_of_errors(*, is_open: bool) -> Iterator[None]:
-    """What is refused after the real rows were read tells something of them, too."""
-    try:
-        yield
-    except Exception as error:
-        if is_open:
-            from twinify_lite.score import WARNING
-
-            error.warning = WARNING
-        raise
 
 
 def _require_own_file(report: str, others: list[str | None]) -> None:
@@ -194,10 +180,13 @@ def _write_report(found: Score, report: str, twin: str | None, real: str, *, qui
     )
 
 
-def _show_warning() -> None:
+def _warn(*, as_json: bool) -> None:
+    """Begin with the warning, before all progress; what is refused once the real rows are read begins with it, too."""
     from twinify_lite.score import WARNING
 
-    _show_red(WARNING)
+    warn_of_errors(WARNING)
+    if not as_json:
+        _show_red(WARNING)
 
 
 def _show_red(line: str) -> None:

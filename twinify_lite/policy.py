@@ -106,15 +106,18 @@ class Policy:
                 ]
             )
 
-    def check_statement(self, statement: Mapping[str, Any]) -> None:
-        """Refuse a twin that guarantees less than is demanded. The statement must be known to be true: verify it."""
+    def check_statement(self, statement: Mapping[str, Any], *, recomputed: float = 0.0) -> None:
+        """Refuse a twin that guarantees less than is demanded; `recomputed` is the epsilon of its `Verification`.
+
+        The statement must be known to be true: verify it.
+        """
         if statement.get("private") is not True:
             why = statement.get("why_not") or "it guarantees nothing"
             raise PolicyRefused(f"This twin is NOT PRIVATE, which every policy forbids: {why}.")
         spent = statement["spent"]
         budgets = [(statement["epsilon"], statement["delta"]), (spent["epsilon"], spent["delta"])]
         epsilon, delta = (max(map(float, figures)) for figures in zip(*budgets, strict=True))
-        _refuse(self._budget_problems(epsilon, delta, statement["relation"]))
+        _refuse(self._budget_problems(max(epsilon, recomputed), delta, statement["relation"]))
 
     def _budget_problems(self, epsilon: float, delta: float, relation: str) -> Iterator[str]:
         for name, asked, allowed in (("epsilon", epsilon, self.epsilon), ("delta", delta, self.delta)):

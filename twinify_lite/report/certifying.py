@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Rows in which columns are looked for that a policy forbids.
 _TRIED = 1_000
+# By how much the same figure may differ between machines.
+_ROUNDING = 1e-6
 PROMISED = (
     "Given what is listed as public, whatever the receipts paid for, and everything computed from it, is (epsilon, "
     "delta)-differentially private for one row: the twin, all rows sampled from it, however many, and this "
@@ -161,7 +163,7 @@ def _certified(path: str, twin: Twin | None, how: dict[str, Any], policy: Any) -
     verification = _verified(path, members, statement)
     schema = Schema.from_toml(members["schema.toml"].decode())
     if policy is not None:
-        policy.check_statement(statement)
+        policy.check_statement(statement, recomputed=verification.recomputed)
         policy.check_columns(given_columns(schema))
     loaded, why = (twin, None) if twin is not None else _loaded(path, how)
     if policy is not None:
@@ -195,6 +197,11 @@ def _verified(path: str, members: Mapping[str, bytes], statement: Mapping[str, A
     require_consistent(members)
     if not found.private:
         raise ArtifactError(f"{path} guarantees nothing: {found.why_not}. Only a private twin can be certified.")
+    if found.recomputed > found.epsilon * (1 + _ROUNDING):
+        raise ArtifactError(
+            f"{path} claims epsilon {found.epsilon:.8g}, and its receipts cost {found.recomputed:.8g}. That little is "
+            "within what accountants may differ by, but no certificate can say it. Make the twin again."
+        )
     return found
 
 

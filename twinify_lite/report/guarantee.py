@@ -61,7 +61,7 @@ def statement_section(statement: Mapping[str, Any], notes: Iterable[str] = (), *
             class_="two",
         ),
         details("Every receipt and its mechanism", receipts_table(statement)),
-        [element("h3", "Notes of the fit"), listed(notes)] if notes else None,
+        [element("h3", "Notes of the fit, as the twin's file has them"), listed(notes)] if notes else None,
     )
 
 
