@@ -25,6 +25,15 @@ from twinify_lite.cells import (
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column
 
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def test_whole_numbers_are_the_same_texts_as_floats():
+    whole = [3, 0, -7, 10**9, 10**10, 123_456_789_012, 10**15, 2**53, -(10**12)]
+    assert texts(pa.array(whole, pa.float64())).to_pylist() == texts(pa.array(whole, pa.int64())).to_pylist()
+    assert texts(pa.array([1e300, 2.5e-9, None, 0.1])).to_pylist() == ["1e+300", "2.5e-9", None, "0.1"]
+
+
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 

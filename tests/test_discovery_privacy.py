@@ -113,6 +113,21 @@ def test_one_row_moves_all_votes_of_a_release_together_by_at_most_its_weight(rel
     assert sum(step**2 for step in moved) <= votes.WEIGHT**2
 
 
+def test_a_missing_cell_that_makes_floats_of_whole_numbers_moves_no_other_vote():
+    cells, found = [3, 10_000_000_000, 123_456_789_012, 2**53, -70_000_000_000] * 3, []
+    for extra, dtype in (([], "int64"), ([None], "float64")):
+        frame = pd.DataFrame({"x": pd.Series(cells + extra)})
+        assert frame["x"].dtype == dtype
+        look = findings.look_at(Column(name="x", kind="category"), PrivateTable(frame))
+        (sums,) = votes.tally([findings.value_ballot(look)])
+        names = [None, *(look.item(place) for place in range(1, len(sums)))]
+        found.append({name: int(total) for name, total in zip(names, sums, strict=True) if total})
+    whole, rest = found[1], found[0]
+    assert "123456789012" in rest
+    moved = [whole.get(key, 0) - rest.get(key, 0) for key in whole.keys() | rest.keys()]
+    assert sum(step**2 for step in moved) <= votes.WEIGHT**2
+
+
 def kinds_declared(frame, **changes):
     schema = Schema.draft(PrivateTable(frame))
     return schema.replace_columns(column.replace(**changes) for column in schema.columns)

@@ -41,8 +41,18 @@ def plain(array: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def texts(array: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The cells as text, missing as null: what partition selection counts."""
-    return plain(array).cast(pa.string())
+    """The cells as text, missing as null: what partition selection counts.
+
+    Whole numbers are the same texts as floats, which pandas makes of them where one cell is missing.
+    """
+    array = plain(array)
+    text = array.cast(pa.string())
+    if not pa.types.is_floating(array.type):
+        return text
+    powered = pc.fill_null(pc.match_substring(text, "e"), False)
+    if not pc.any(powered).as_py():
+        return text
+    return pc.if_else(powered, by_distinct_text(only(powered, text), pa.string(), _unpowered), text)
 
 
 def numbers(array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> pa.Array:
@@ -112,6 +122,11 @@ def pointed(array: pa.Array, decimal: str) -> pa.Array:
     parted = pc.fill_null(pc.match_substring_regex(array, _THOUSANDS), False)
     array = pc.if_else(parted, pc.replace_substring(array, ".", ""), pc.replace_substring(array, ".", "?"))
     return pc.replace_substring(array, decimal, ".", max_replacements=1)
+
+
+def _unpowered(text: str) -> str:
+    number = float(text)
+    return str(int(number)) if number.is_integer() and abs(number) < 2.0**63 else text
 
 
 def _number(text: str) -> float | None:
