@@ -83,7 +83,7 @@ def test_a_second_fit_is_refused_until_the_owner_raises_the_limit(table):
     ended = twin(*table, "--epsilon", 1, "--ledger", "a.ledger")
     assert ended.exit_code == 0, ended.output
     begun, spent = ended.stderr.splitlines()[-3:-1]
-    assert begun.startswith("a.ledger was begun with this fit as its limit, epsilon 1.0")
+    assert begun.startswith("a.ledger was begun with this release as its limit, epsilon 1.0")
     assert spent.startswith("a.ledger: epsilon 0.99")
     assert spent.endswith("is spent at delta 1e-06, by 1 release.")
     before = Path("a.ledger").read_text()

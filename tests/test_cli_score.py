@@ -183,6 +183,8 @@ def test_the_warning_begins_every_end_of_a_score_in_json(run, tmp_path, monkeypa
 def test_a_private_score_past_the_limit_of_its_ledger_ends_with_exit_code_3(run):
     first = run("real.csv", "synthetic.csv", "--private", "1", "--ledger", "book.json")
     assert first.exit_code == 0
+    assert "book.json was begun with this release as its limit" in first.stderr
+    assert "by 1 release." in first.stderr
     second = run("real.csv", "synthetic.csv", "--private", "1", "--ledger", "book.json")
     assert second.exit_code == 3
     assert "differentially private" not in second.stdout

@@ -19,8 +19,8 @@ policy_option = click.option(
 )
 # Why the figures of the two differ.
 _OTHER_FIGURE = (
-    "A fit may count for slightly more or less here than it states for itself: each release counts as a Gaussian one "
-    "that costs at least as much, as those add up also if the next fit is chosen after looking at the last twin."
+    "A release may count for slightly more or less here than it states for itself: each counts as a Gaussian one that "
+    "costs at least as much, as those add up also if the next one is chosen after looking at the last twin."
 )
 
 
@@ -75,15 +75,15 @@ def facts(found: Contents) -> dict[str, Any]:
 
 
 def note_charged(file: str, *, is_new: bool) -> None:
-    """Say what the ledger file holds after a fit, and with which limit it was begun."""
+    """Say what the ledger file holds after a release, and with which limit it was begun."""
     from twinify_lite.book import Book
 
     found = Book(file).read()
     limit = found.limit
     if is_new:
         note(
-            f"{file} was begun with this fit as its limit, epsilon {limit.epsilon:.4g} at delta {limit.delta:g}. To "
-            f"set another, beforehand or now: twin ledger {file} --epsilon 3 --delta 1e-5"
+            f"{file} was begun with this release as its limit, epsilon {limit.epsilon:.4g} at delta {limit.delta:g}. "
+            f"To set another, beforehand or now: twin ledger {file} --epsilon 3 --delta 1e-5"
         )
     spent = f"epsilon {found.epsilon:.4g} of {limit.epsilon:.4g} is spent at delta {limit.delta:g}"
     note(f"{file}: {spent}, by {found.counted}.")

@@ -27,6 +27,7 @@ from twinify_lite.cli_base import (
     write,
 )
 from twinify_lite.cli_fit import default_output, look_of
+from twinify_lite.cli_ledger import note_charged
 from twinify_lite.cli_progress import Progress
 
 if TYPE_CHECKING:
@@ -89,12 +90,11 @@ def score(
     given = [path for path in (real, synthetic, holdout) if path is not None]
     _require_tables(given, look["format"])
     if report is not None:
-        require_free([report], force=force, option="--report")
-        _require_own_file(report, [*given, schema, twin])
-        require_page(report, "--report")
+        _require_page_room(report, [*given, schema, twin], force=force)
     if twin is not None:
         _require_twin(twin)
     declared = _declared(schema)
+    is_new = ledger is not None and not os.path.lexists(ledger)
     if epsilon is None:
         _warn(as_json=as_json)
     with Progress(quiet=quiet) as progress, warnings.catch_warnings():
@@ -112,6 +112,8 @@ def score(
         _write_report(found, report, twin, real, quiet=quiet)
     if as_json:
         show_json(found.to_json())
+    if ledger is not None and not quiet:
+        note_charged(ledger, is_new=is_new)
 
 
 def _require_fitting(epsilon: float | None, paid: dict[str, Any], free: dict[str, Any]) -> None:
@@ -122,11 +124,13 @@ def _require_fitting(epsilon: float | None, paid: dict[str, Any], free: dict[str
             raise click.UsageError(message.format(f"--{name}"))
 
 
-def _require_own_file(report: str, others: list[str | None]) -> None:
-    """Refuse a page in the place of something that it is made from, however that is named."""
+def _require_page_room(report: str, others: list[str | None], *, force: bool) -> None:
+    """Refuse a page that cannot be written, or in the place of what it is made from, however that is named."""
+    require_free([report], force=force, option="--report")
     there = [path for path in others if path is not None and os.path.exists(path)]
     if os.path.exists(report) and any(os.path.samefile(report, path) for path in there):
         raise Failure(f"{report} is one of the files that are read. Choose another name for the page with --report.")
+    require_page(report, "--report")
 
 
 def _require_twin(path: str) -> None:
