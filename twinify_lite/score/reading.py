@@ -22,12 +22,10 @@ from twinify_lite.table import PrivateTable
 REAL, SYNTHETIC, HELDOUT = "real", "synthetic", "held-out"
 #: Rows below which no figure says anything.
 FEWEST = 20
-# Cells that say nothing in a column of levels, and whole numbers that another tool wrote as floats.
-_BLANK, _WHOLE = "", re.compile(r"([-+]?\d+)\.0+")
-_TRUTHS = {"True": "true", "False": "false"}
-# Beyond this not every whole number is a float.
-_EXACT = 2**53
-_NOTHING = {"", "na", "n/a", "nan", "null", "none", "inf", "infinity"}
+# Cells that say nothing in a column of levels, and in one of another kind.
+_BLANK, _NOTHING = "", {"", "na", "n/a", "nan", "null", "none", "inf", "infinity"}
+# Whole numbers and truths that another tool wrote otherwise; beyond the last not every whole number is a float.
+_WHOLE, _TRUTHS, _EXACT = re.compile(r"([-+]?\d+)\.0+"), {"True": "true", "False": "false"}, 2**53
 # Of the cells that are there, so many must be of the column's kind.
 _READABLE = 0.5
 # So many different texts among the cells, and a column is one of names or keys.
