@@ -281,6 +281,5 @@ def _auc_apart(real: Sheet, other: Sheet, rng: np.random.Generator) -> float:
             model.fit(rows[half != fold], is_other[half != fold])
             scores[half == fold] = model.predict_proba(rows[half == fold])[:, 1]
     auc = float(np.mean([roc_auc_score(is_other[half == fold], scores[half == fold]) for fold in (0, 1)]))
-    return max(
-        auc, 1 - auc
-    )  # who is always wrong tells them apart as well: copies of rows that were trained on do that
+    # Who is always wrong tells them apart as well; copies of rows that were trained on bring that about.
+    return max(auc, 1 - auc)
