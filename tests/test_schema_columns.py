@@ -55,6 +55,7 @@ WRONG = [
     ("integer", {"min": 0.5}, "min must be a whole number, as the kind is integer"),
     ("integer", {"max": 2**63}, "max does not fit into 64 bits. Use kind 'number'."),
     ("number", {"special": "N"}, "special must be a list"),
+    ("number", {"special": list(range(10_001))}, "special has more than 10,000 values. Declare"),
     ("number", {"special": [True]}, "every value of special must be a number, or text"),
     ("number", {"special": [DAY]}, "every value of special must be a number, or text"),
     ("number", {"special": [math.inf]}, "every value of special must be finite"),

@@ -30,6 +30,7 @@ _DTYPE = re.compile(
 )
 # Widths of two digits at most: a pattern must not be able to ask for gigabytes of padding.
 _PATTERN_SPEC = re.compile(r"0?[1-9]?\d?[dxXob]?", re.ASCII)
+_MOST_POINTS = 10_000  # of special values and heaps
 _NO, _YES = {"false", "f", "no", "n", "0"}, {"true", "t", "yes", "y", "1"}
 
 
@@ -79,6 +80,9 @@ def _check_points(key: str) -> Callable[[Any, Column], Iterator[str]]:
     def check(value: Any, column: Column) -> Iterator[str]:
         if not isinstance(value, tuple):
             yield f"{key} must be a list."
+            return
+        if len(value) > _MOST_POINTS:
+            yield f"{key} has more than {_MOST_POINTS:,} values. Declare the column as a category."
             return
         for item in value:
             text = key == "special" and isinstance(item, str)
