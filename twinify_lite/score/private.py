@@ -75,11 +75,12 @@ class PrivateScore:
         if self.statement["private"] is not True:
             return f"NOT PRIVATE: {self.statement['why_not']}. It must not leave the house."
         epsilon, delta = float(self.statement["epsilon"]), self.statement["delta"]
-        warning = uncovered(self.statement)
-        return f"{warning} The rest is " * (warning is not None) + (
+        covered = (
             f"({epsilon:g}, {delta:g})-differentially private: this score may leave the house. Its epsilon comes on "
             "top of the twin's own."
         )
+        warning = uncovered(self.statement)
+        return covered if warning is None else f"{warning} The rest is {covered}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for `json.dumps`."""
@@ -111,8 +112,9 @@ def private_score(
 
     `accept` names columns of which the schema says what was read from the data: you take that as public.
 
-    Formal guarantee: the result is (epsilon, delta)-differentially private for one row of `real` under `relation`,
-    whatever `synthetic` is, unless `insecure_seed` is given. It says nothing of how `synthetic` was made.
+    Formal guarantee: given what its statement lists as public, such as the types of the columns, the result is
+    (epsilon, delta)-differentially private for one row of `real` under `relation`, whatever `synthetic` is, unless
+    `insecure_seed` is given. It says nothing of how `synthetic` was made.
     """
     from twinify_lite.book import as_book
     from twinify_lite.request import Request, declared_in, read_as_declared
@@ -133,9 +135,10 @@ def private_score(
     receipt = budget.spend(budget.calibrate(Gaussian(noise_multiplier=1.0)), "score")
     if book is not None and not book.exists:
         book.begin([receipt], **budgeted)
-    # Charged before anything is computed from the rows: whatever becomes of that, it was paid for.
+    # Charged before a sum is computed: whatever becomes of that, it was paid for.
     keys = receipt.redeem(Gaussian)
     released, noise = _release(receipt, keys, plan.sums(sheets[REAL]), plan.weights)
+    budget.settle()
     return plan.scored(released, noise, budget.statement().to_json())
 
 
@@ -289,7 +292,7 @@ def _lines(score: PrivateScore) -> Iterator[str]:
     yield "Distances of single columns:"
     yield from (_line(figure, width) for figure in sorted(score.columns, key=lambda figure: -figure.value))
     if any(figure.noise >= figure.value for figure in score.figures):
-        yield "Where +/- is as much as the value, noise hides it: it may be anything up to their sum."
+        yield "Where +/- is as much as the value, noise hides it: it is likely no more than their sum."
     if score.left_out:
         yield f"Not compared: {', '.join(map(repr, score.left_out))}."
 
