@@ -167,6 +167,14 @@ def test_what_was_read_without_noise_and_accepted_is_told_in_red(tmp_path, monke
     text = Page(Path("peeked.report.html").read_text()).text()
     assert warning in text
     assert text.count("(read from the data, not covered by epsilon)") == 2
+    for command in (["explain", "peeked.twin"], ["describe", "peeked.twin"]):
+        assert warning in twin(*command).stdout.splitlines()[0]
+    assert warning in twin("verify", "peeked.twin").stderr
+    assert warning in twin("sample", "peeked.twin", "--n", 30, "-o", "rows.csv").stderr
+    write_table(people, "data.csv")
+    ended = twin("score", "data.csv", "rows.csv", "--report", "score.html", "--twin", "peeked.twin", "--quiet")
+    assert ended.exit_code == 0, ended.output
+    assert warning in Page(Path("score.html").read_text()).text("body").split("How faithful")[0]
 
 
 def test_a_twin_of_which_nothing_was_accepted_has_no_warning(here):

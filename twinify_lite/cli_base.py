@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
@@ -141,6 +141,15 @@ def note(text: str, **style: Any) -> None:
 def warn_not_private(why: str | None) -> None:
     """Say in red that there is no guarantee."""
     note(f"NOT PRIVATE: {why or 'there is no guarantee'}. Do not release this as a private twin.", fg="red")
+
+
+def warn_uncovered(statement: Mapping[str, Any]) -> None:
+    """Say in red what was accepted without noise, if anything was."""
+    from twinify_lite.statement import uncovered
+
+    warning = uncovered(statement)
+    if warning is not None:
+        note(warning, fg="red")
 
 
 def show(text: str) -> None:

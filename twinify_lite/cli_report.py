@@ -6,7 +6,16 @@ import os
 
 import click
 
-from twinify_lite.cli_base import force_option, json_option, note, quiet_option, require_free, require_page, show_json
+from twinify_lite.cli_base import (
+    force_option,
+    json_option,
+    note,
+    quiet_option,
+    require_free,
+    require_page,
+    show_json,
+    warn_uncovered,
+)
 from twinify_lite.cli_sample import newest_twin
 
 
@@ -45,8 +54,7 @@ def report(
 
     certified = certificate(source, model=model, trust_model=trust_model, policy=policy)
     certified.save(page)
-    if certified.warning is not None:
-        note(certified.warning, fg="red")
+    warn_uncovered(certified.statement)
     if certified.why_none is not None:
         note(f"Without distributions of synthetic rows. {certified.why_none}")
     if as_json:

@@ -18,6 +18,7 @@ from twinify_lite.cli_base import (
     require_free,
     show_json,
     warn_not_private,
+    warn_uncovered,
 )
 from twinify_lite.cli_ledger import policy_option
 
@@ -108,6 +109,7 @@ def sample(
     _require_targets(targets, force=force)
     if not loaded.is_private:
         warn_not_private(loaded.statement.get("why_not"))
+    warn_uncovered(loaded.statement)
     first = loaded.fitted.first_draw if datasets else 0
     draws = loaded.fitted.datasets - first
     if len(targets) > draws:

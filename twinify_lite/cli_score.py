@@ -31,6 +31,7 @@ from twinify_lite.cli_ledger import note_charged
 from twinify_lite.cli_progress import Progress
 
 if TYPE_CHECKING:
+    from twinify_lite.describing import Stated
     from twinify_lite.schema import Schema
     from twinify_lite.score.private import PrivateScore
     from twinify_lite.score.result import Score
@@ -91,8 +92,7 @@ def score(
     _require_tables(given, look["format"])
     if report is not None:
         _require_page_room(report, [*given, schema, twin], force=force)
-    if twin is not None:
-        _require_twin(twin)
+    stated = None if twin is None else _stated(twin)
     declared = _declared(schema)
     is_new = ledger is not None and not os.path.lexists(ledger)
     if epsilon is None:
@@ -109,7 +109,9 @@ def score(
     if not as_json:
         _show(found, quiet=quiet)
     if report is not None:
-        _write_report(found, report, twin, real, quiet=quiet)
+        found.report(report, twin=stated)
+        if not quiet:
+            _note_page(report, twin, real)
     if as_json:
         show_json(found.to_json())
     if ledger is not None and not quiet:
@@ -133,11 +135,11 @@ def _require_page_room(report: str, others: list[str | None], *, force: bool) ->
     require_page(report, "--report")
 
 
-def _require_twin(path: str) -> None:
-    """Refuse a twin that cannot stand on a page, before a score takes its time."""
+def _stated(path: str) -> Stated:
+    """What a twin says of itself; one that cannot stand on a page is refused before a score takes its time."""
     from twinify_lite.describing import stated_in
 
-    stated_in(path)
+    return stated_in(path)
 
 
 def _require_tables(paths: list[str], format: str | None) -> None:
@@ -171,10 +173,7 @@ def _private(tables: list[Any], **options: Any) -> PrivateScore:
     return private_score(*tables, **options)
 
 
-def _write_report(found: Score, report: str, twin: str | None, real: str, *, quiet: bool) -> None:
-    found.report(report, twin=twin)
-    if quiet:
-        return
+def _note_page(report: str, twin: str | None, real: str) -> None:
     if twin is not None:
         note(f"The page is {report}, with the guarantee of {twin}.")
         return

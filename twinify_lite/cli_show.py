@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from twinify_lite.cli_base import Failure, json_option, show, show_json, warn_not_private
+from twinify_lite.cli_base import Failure, json_option, show, show_json, warn_not_private, warn_uncovered
 from twinify_lite.cli_fit import short_lines
 from twinify_lite.describing import STATED
 
@@ -81,8 +81,10 @@ def verify(twin: str, as_json: bool) -> None:
     from twinify_lite.verification import verify as recompute
 
     members = artifact.read_twin(twin)
-    result = recompute(artifact.json_from_bytes(members["statement.json"], "statement.json"))
+    statement = artifact.json_from_bytes(members["statement.json"], "statement.json")
+    result = recompute(statement)
     require_consistent(members)
+    warn_uncovered(statement)
     if not result.private:
         warn_not_private(result.why_not)
         raise Failure(f"{twin} guarantees nothing: {result.why_not}.", kind="NotPrivate")

@@ -96,8 +96,8 @@ def _facts(twin: Twin) -> dict[str, Any]:
     spent = statement["spent"]
     warning = uncovered(statement)
     return {
-        "privacy": guarantee if twin.is_private else f"NOT PRIVATE: {statement['why_not']}",
         **({} if warning is None else {"accepted": warning}),
+        "privacy": guarantee if twin.is_private else f"NOT PRIVATE: {statement['why_not']}",
         "spent": f"epsilon {float(spent['epsilon']):.4g}, delta {spent['delta']:.3g}, in "
         f"{sum(len(stage['receipts']) for stage in statement['stages'])} releases",
         **({"verify": STATED} if twin.is_private else {}),

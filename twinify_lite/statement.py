@@ -110,7 +110,9 @@ class Statement:
             if self.private
             else f"NOT PRIVATE: {self.why_not}."
         )
+        warning = uncovered({"public": self.public})
         lines = [
+            *([] if warning is None else [warning]),
             head,
             f"Spent: epsilon {self.spent_epsilon:.4g}, delta {self.spent_delta:.3g} (upper bounds).",
         ]

@@ -12,6 +12,7 @@ from twinify_lite.report.guarantee import guarantee_line, not_private, risk_sect
 from twinify_lite.report.markup import Content, Markup, element, name
 from twinify_lite.report.page import Page, render
 from twinify_lite.report.parts import facts, listed, section
+from twinify_lite.statement import uncovered
 
 if TYPE_CHECKING:
     from twinify_lite.score.result import Score
@@ -35,7 +36,8 @@ def score_page(score: Score, twin: Twin | None = None) -> str:
 
     It holds counts of bins and figures, never rows; as they are of the real rows, it begins with the score's warning.
     """
-    warnings = [score.warning, score.alarm, *([not_private(twin.statement)] if twin is not None else [])]
+    told = [] if twin is None else [not_private(twin.statement), uncovered(twin.statement)]
+    warnings = [score.warning, score.alarm, *told]
     heading = "How faithful the synthetic rows are"
     columns = f"{len(score.columns)} column{'s' * (len(score.columns) != 1)}"
     lead: Content = [f"{score.rows['synthetic']:,} synthetic rows, {columns}. ", *_target(score)]
