@@ -19,6 +19,7 @@ from jaxtyping import install_import_hook
 
 INSIDE = [
     "rng",
+    "alias",
     "noise",
     *(
         f"dpsvi.{name}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from twinify_lite import noise, rng
+from twinify_lite import alias, noise, rng
 from twinify_lite.dpsvi import binomial, feistel
 
 pytestmark = pytest.mark.benchmark
@@ -50,10 +50,24 @@ def test_chacha20():
 
 
 def test_gaussian():
-    size = 690_000
-    ours = cpu_ms(jax.jit(lambda key: noise.draw(key, size, 20)), rng.insecure_key(0))
+    size, words = 688_884, rng.insecure_key(0)
+    for law in noise.LAWS:
+        ours = cpu_ms(jax.jit(lambda key, law=law: noise.draw(key, size, law)), words)
+        few = per_step(lambda key, law=law: noise.draw(key, 1000, law), words)
+        print(f"\n{law}: {size:,} numbers in {ours:.2f} ms; 1,000 in a scan in {1e3 * few:.1f} us", end="")
     theirs = cpu_ms(jax.jit(lambda key: jax.random.normal(key, (size,))), jax.random.key(0))
-    print(f"\n{size:,} Gaussian integers: {ours:.2f} ms; jax.random.normal(threefry): {theirs:.2f} ms")
+    print(f"\njax.random.normal(threefry), {size:,} numbers: {theirs:.2f} ms")
+
+
+def test_tables_of_the_noise_are_made_quickly():
+    for law, most in zip(noise.LAWS, (0.1, 0.3), strict=True):
+        alias.discrete.cache_clear()
+        alias.rounded.cache_clear()
+        start = time.process_time()
+        assert len(law.tables) == 2
+        taken = time.process_time() - start
+        print(f"\n{law}: both tables in {taken:.3f} s", end="")
+        assert taken < most
 
 
 def test_rows_are_a_hundred_times_cheaper_than_choice():

@@ -25,7 +25,7 @@ from twinify_lite.receipt import Secrets
 
 # Rows and noise of several steps are drawn together, up to this many noise values, to spread the cost of starting a
 # cipher. Groups are aligned to the step number, so how a run is cut into chunks changes no bit of it.
-_GROUP_NUMBERS = 2 * noise.FEW
+_GROUP_NUMBERS = 2 * noise.BLOCK
 _LARGEST_GROUP = 32
 
 
@@ -203,7 +203,7 @@ def draw_step(training: Training, sampler: Sampler, secrets: Secrets, number: Ar
     if training.scales is None:
         return batch, jnp.zeros(0, jnp.int32)
     key = jax.random.fold_in(secrets.noise, number)
-    return batch, noise.draw(key, noise_size(training), training.scales.lattice.bits)
+    return batch, noise.draw(key, noise_size(training), training.scales.lattice.law)
 
 
 def _draw_steps(training: Training, sampler: Sampler, secrets: Secrets, first: Array, size: int) -> tuple[Draw, Array]:
@@ -214,9 +214,9 @@ def _draw_steps(training: Training, sampler: Sampler, secrets: Secrets, first: A
 
 
 def noise_size(training: Training) -> int:
-    """Coordinates of the private sum and one for the clip count; if they are many, up to whole blocks of the cipher."""
+    """Coordinates of the private sum and one for the clip count; if they are many, up to whole blocks."""
     numbers = training.coordinates + 1
-    return numbers if numbers <= noise.FEW else -(-numbers // 2**13) * 2**13
+    return numbers if numbers <= noise.BLOCK else -(-numbers // noise.BLOCK) * noise.BLOCK
 
 
 def group_size(training: Training) -> int:

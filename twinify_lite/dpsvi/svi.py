@@ -286,7 +286,9 @@ class DPSVI:
         """The accountant keeps a share of delta for the samplers' own errors: see that it covers them."""
         if isinstance(self.mechanism, NotPrivate):
             return
-        drawn = batches.error_bound(sampler) + noise.error_bound(self._ready().coordinates + 1)
+        training = self._ready()
+        drawn = batches.error_bound(sampler)
+        drawn += noise.error_bound(training.coordinates + 1, training.scales.lattice.law)
         error = self.mechanism.steps * drawn
         if error > self.receipt.sampling_allowance:
             raise PrivacyParameterError(
