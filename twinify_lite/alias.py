@@ -111,7 +111,9 @@ def _slip(count: int) -> int:
 def _means_over_a_step(s: int, count: int) -> list[int]:
     """Return the means of exp(-x^2 / (2 s^2)) over [k, k + 1], divided by its value in the middle, for k from 0 on.
 
-    Formal guarantee: off by at most 4 units and, times the value in the middle, by h^TERMS, with h = 1 / (4 s^2).
+    Formal guarantee: a mean is off by at most 4 units and by what its series leaves out, and that times the value in
+    the middle is at most h^TERMS, with h = 1 / (4 s^2).
+
     The Taylor series around the middle m = k + 1/2, integrated, is the sum over j of He_2j(m / s) h^j / (2j + 1)!,
     with Hermite polynomials He. As |He_n(x)| <= 1.09 sqrt(n!) exp(x^2 / 4) (Cramer's inequality), what it leaves out
     from j = TERMS on is, times the value in the middle, at most the sum of 1.09 h^j / ((2j + 1) sqrt((2j)!)).

@@ -3,7 +3,7 @@
     floor(stride T + scale X) = stride T + floor(scale X)
 
 T is a discrete Gaussian and X a continuous one, and each side of the sum is one look into an exact table (`alias.py`):
-one random word, one gather. The sum is what a table of 2^30 columns would draw. `Law` proves it.
+one random word, one gather. Two tables of 2^15 columns do what one of 2^30 would. `Law` proves it.
 
 `jax.random.normal` inverts a 23-bit uniform in float32, so it never leaves +-5.42 standard deviations, which a Gaussian
 does with probability 6e-8. Over a million coordinates and a thousand steps that happens about sixty times: far more
@@ -52,7 +52,7 @@ class Law(NamedTuple):
 
     @property
     def scale(self) -> int:
-        """The standard deviation of T, and of X in whole steps."""
+        """The scale of T, and the factor of X, which is a standard Gaussian."""
         return alias.scale(self.bits)
 
     @property

@@ -50,10 +50,10 @@ def test_chacha20():
 
 
 def test_gaussian():
-    size, words = 688_884, rng.insecure_key(0)
+    size, key = 688_884, rng.insecure_key(0)
     for law in noise.LAWS:
-        ours = cpu_ms(jax.jit(lambda key, law=law: noise.draw(key, size, law)), words)
-        few = per_step(lambda key, law=law: noise.draw(key, 1000, law), words)
+        ours = cpu_ms(jax.jit(lambda key, law=law: noise.draw(key, size, law)), key)
+        few = per_step(lambda key, law=law: noise.draw(key, 1000, law), key)
         print(f"\n{law}: {size:,} numbers in {ours:.2f} ms; 1,000 in a scan in {1e3 * few:.1f} us", end="")
     theirs = cpu_ms(jax.jit(lambda key: jax.random.normal(key, (size,))), jax.random.key(0))
     print(f"\njax.random.normal(threefry), {size:,} numbers: {theirs:.2f} ms")
