@@ -108,6 +108,11 @@ def test_walkers_thresholds_and_aliases_add_up_to_the_weights(weights, flat):
     assert added == weights
 
 
+def test_weights_that_do_not_fill_all_columns_are_refused():
+    with pytest.raises(AssertionError):
+        alias.walker([1, 2, 2])
+
+
 def test_tables_are_made_once_and_cover_a_gaussian_to_eleven_deviations():
     for bits in BITS:
         for make in (alias.discrete, alias.rounded):

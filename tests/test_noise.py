@@ -173,6 +173,14 @@ def test_a_tie_is_decided_by_64_more_bits(law):
 
 
 @LAWS
+def test_a_tie_is_whatever_the_bits_of_the_comparison_leave_open(law):
+    words = np.random.default_rng(2).integers(0, 2**32, (6, 5000), dtype=np.uint32)
+    flips = np.array([0, 1, 2**law.bits - 1, 2**law.bits, 2**law.bits + 1, 2**31], np.uint32)
+    tied = noise.is_tie(jnp.asarray(words), jnp.asarray(words ^ flips[:, None]), law.bits)
+    np.testing.assert_array_equal(tied, flips[:, None] < 2**law.bits * np.ones(5000))
+
+
+@LAWS
 def test_ties_take_the_loop_and_the_others_do_not(law):
     """Words without a tie give the same with every key; of crafted ties, each gives what its own bits say."""
     size = 300

@@ -169,7 +169,8 @@ def walker(weights: list[int]) -> tuple[list[int], list[int]]:
 
     Every column lighter than c is filled up from one heavier than that, which may become light by it (Vose 1991).
     """
-    capacity = sum(weights) // len(weights)
+    capacity, remainder = divmod(sum(weights), len(weights))
+    assert remainder == 0
     left, aliases = list(weights), list(range(len(weights)))
     light = [i for i, weight in enumerate(weights) if weight < capacity]
     heavy = [i for i, weight in enumerate(weights) if weight > capacity]

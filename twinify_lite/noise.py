@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int32, Key, UInt32
+from jaxtyping import Array, Bool, Float, Int32, Key, UInt32
 
 from twinify_lite import alias
 from twinify_lite.errors import PrivacyParameterError
@@ -131,7 +131,7 @@ def settled(key: Key[Array, ""], words: UInt32[Array, "2 size"], law: Law) -> In
     looked_up = [_gather(table.packed, word & columns) for table, word in zip(law.tables, words, strict=True)]
     # Where the high bits differ, the smaller of two words is the one whose low bits are the answer.
     coarse, fine = (jnp.minimum(word, entry) & columns for word, entry in zip(words, looked_up, strict=True))
-    ties = [(word ^ entry) <= columns for word, entry in zip(words, looked_up, strict=True)]
+    ties = [is_tie(word, entry, law.bits) for word, entry in zip(words, looked_up, strict=True)]
 
     def settle(state: tuple[Array, Array]) -> tuple[Array, Array]:
         numbers, open_ones = state
@@ -141,6 +141,11 @@ def settled(key: Key[Array, ""], words: UInt32[Array, "2 size"], law: Law) -> In
 
     start = _joined(coarse, fine, law), ties[0] | ties[1]
     return lax.while_loop(lambda state: jnp.any(state[1]), settle, start)[0]
+
+
+def is_tie(word: UInt32[Array, "*n"], entry: UInt32[Array, "*n"], bits: int) -> Bool[Array, "*n"]:
+    """Whether a word and what it looks up agree in all bits of the comparison."""
+    return (word ^ entry) < jnp.uint32(2**bits)
 
 
 def exact(words: UInt32[Array, "2 *n"], extra: UInt32[Array, "2 2 *n"], law: Law) -> Int32[Array, "*n"]:
