@@ -14,15 +14,20 @@ from twinify_lite import rng
 from twinify_lite.dpsvi import binomial
 from twinify_lite.errors import PrivacyParameterError
 
+SHIFTS = (96, 64, 32, 0)
+
 
 def thresholds(table: binomial.BinomialTable) -> list[int]:
-    return [int(a) << 64 | int(b) << 32 | int(c) for a, b, c in np.asarray(table.words).T]
+    return [
+        sum(int(word) << shift for word, shift in zip(column, SHIFTS, strict=True))
+        for column in np.asarray(table.words).T
+    ]
 
 
 def implied(table: binomial.BinomialTable) -> tuple[np.ndarray, np.ndarray]:
     """The values and the exact probabilities with which `draw` takes them."""
-    edges = [0, *thresholds(table), 2**96]
-    mass = np.array([float(Fraction(b - a, 2**96)) for a, b in pairwise(edges)])
+    edges = [0, *thresholds(table), 2**128]
+    mass = np.array([float(Fraction(b - a, 2**128)) for a, b in pairwise(edges)])
     return int(table.first) + np.arange(len(mass)), mass
 
 
@@ -47,10 +52,10 @@ def test_every_threshold_is_exact(rate):
     for k in range(n + 1):
         weights.append(weight)
         weight *= p * (n - k) / ((1 - p) * (k + 1))
-    exact = [int(2**96 * sum(weights[: k + 1])) for k in range(n)]
-    # Where 2^96 times the distribution function is an integer, the floor may fall one below it.
+    exact = [int(2**128 * sum(weights[: k + 1])) for k in range(n)]
+    # Where 2^128 times the distribution function is an integer, the floor may fall one below it.
     assert all(t - u in (0, 1) for t, u in zip(exact, thresholds(table), strict=False))
-    assert table.words.shape == (3, n)
+    assert table.words.shape == (4, n)
 
 
 def test_the_mass_left_out_is_below_two_to_the_minus_100():
@@ -68,8 +73,17 @@ def test_error_bound_holds(n, rate):
     table = binomial.binomial_table(n, rate)
     values, mass = implied(table)
     distance = np.abs(mass - stats.binom.pmf(values, n, rate)).sum() / 2
-    assert distance < binomial.error_bound(table) + 1e-11
-    assert binomial.error_bound(table) == pytest.approx(len(values) * 2.0**-96 + 2.0**-100)
+    assert distance < binomial.error_bound(rate) + 1e-11
+
+
+@pytest.mark.parametrize(("n", "rate"), [(1, 0.5), (1000, 0.3), (10**6, 0.5), (10**8, 0.01), (2**31 - 1, 1e-6)])
+def test_error_bound_counts_at_least_the_values_of_any_table(n, rate):
+    values = binomial.binomial_table(n, rate).words.shape[1] + 1
+    assert binomial.error_bound(rate) >= values * 2.0**-128 + 2.0**-100
+
+
+def test_error_bound_is_one_for_all_numbers_of_rows():
+    assert binomial.error_bound(0.5) < 2.0**-99
 
 
 def test_inversion_steps_exactly_at_every_threshold():
@@ -77,18 +91,18 @@ def test_inversion_steps_exactly_at_every_threshold():
     steps = thresholds(table)
 
     def invert(numbers):
-        words = np.array([[u >> 64, u >> 32 & 0xFFFFFFFF, u & 0xFFFFFFFF] for u in numbers], np.uint32)
+        words = np.array([[u >> shift & 0xFFFFFFFF for shift in SHIFTS] for u in numbers], np.uint32)
         return np.asarray(jax.vmap(lambda w: binomial.invert(table, w))(words)) - int(table.first)
 
-    # Thresholds at the edges can be equal, where a value has less than 2^-96 of the mass: it is then never taken.
-    numbers = [0, *steps, *(u - 1 for u in steps if u), 2**96 - 1]
+    # Thresholds at the edges can be equal, where a value has less than 2^-128 of the mass: it is then never taken.
+    numbers = [0, *steps, *(u - 1 for u in steps if u), 2**128 - 1]
     np.testing.assert_array_equal(invert(numbers), [sum(t <= u for t in steps) for u in numbers])
 
 
 def test_lower_words_decide_between_equal_higher_ones():
-    table = binomial.BinomialTable(jnp.int32(5), jnp.uint32([[7, 7, 7], [10, 10, 20], [3, 5, 0]]))
+    table = binomial.BinomialTable(jnp.int32(5), jnp.uint32([[0, 0, 0], [7, 7, 7], [10, 10, 20], [3, 5, 0]]))
     numbers = [(6, 99, 99), (7, 9, 99), (7, 10, 2), (7, 10, 3), (7, 10, 5), (7, 19, 9), (7, 20, 0), (8, 0, 0)]
-    taken = [int(binomial.invert(table, jnp.uint32(number))) for number in numbers]
+    taken = [int(binomial.invert(table, jnp.uint32((0, *number)))) for number in numbers]
     assert taken == [5, 5, 5, 6, 7, 7, 8, 8]
 
 

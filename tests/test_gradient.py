@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from jax.extend.core import jaxprs_in_params
 
 from twinify_lite.dpsvi import ghost
-from twinify_lite.dpsvi.gradient import clip, clip_factor, clipped_sum, numbers_per_row, row_norms
+from twinify_lite.dpsvi.gradient import clip, clip_factor, clipped_sum, row_norms
+from twinify_lite.dpsvi.row_program import trace_row
 from twinify_lite.errors import ModelError
 
 ROWS = 12
@@ -201,7 +202,8 @@ def test_dense_embedding_and_mixture_gradients_are_never_materialised():
     rows = (normal(3, 40, wide), jnp.arange(40))
     closed = jax.make_jaxpr(lambda s, r: clipped_sum(value, s, r, mask=jnp.ones(40, bool), clip_norm=1.0))(shared, rows)
     assert largest_array(closed.jaxpr) <= wide * wide
-    assert numbers_per_row(value, shared, jax.tree.map(lambda x: x[0], rows)) == 3 * wide
+    program = trace_row(lambda shared, _, row: value(shared, row), shared, (), jax.tree.map(lambda x: x[0], rows))
+    assert program.numbers_per_row == 3 * wide
 
 
 def test_half_precision_is_refused_at_the_border_and_measured_in_single_inside():

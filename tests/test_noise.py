@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from twinify_lite import noise, rng
-from twinify_lite.errors import PrivacyParameterError
 
 SMALL, LARGE = noise.LAWS
 LAWS = pytest.mark.parametrize("law", noise.LAWS, ids=["small", "large"])
@@ -286,38 +285,3 @@ def test_all_devices_draw_the_same_integers():
 
     exported = jax.export.export(jax.jit(draw), platforms=["cuda"])(jax.ShapeDtypeStruct((8,), jnp.uint32))
     assert [(out.shape, out.dtype) for out in exported.out_avals] == [((100_000,), jnp.int32)]
-
-
-def test_noise_on_the_lattice_has_its_size_and_shows_no_finer_bits():
-    size, multiplier = 20_000, 2.0
-    lattice = noise.lattice(size, multiplier)
-    values = jnp.asarray(np.random.default_rng(0).normal(size=size), jnp.float32)
-    noisy = noise.add(values, noise.draw(rng.insecure_key(3), size, lattice.law), lattice)
-    whole = np.round(np.asarray(noisy, np.float64) / lattice.unit).astype(np.float32)
-    np.testing.assert_array_equal(noisy, whole * np.float32(lattice.unit))
-    gap = np.asarray(noisy, np.float64) - np.asarray(values, np.float64)
-    assert gap.std() == pytest.approx(1.0, rel=4 / np.sqrt(2 * size) + 2e-3)
-    assert stats.kstest(gap / gap.std(), "norm").pvalue > 1e-3
-
-
-@pytest.mark.parametrize(("size", "multiplier"), [(6, 1.0), (6, 50.0), (200_000, 1.5), (700_000, 20.0), (10**8, 40.0)])
-def test_rounded_neighbours_are_as_far_apart_as_was_paid_for(size, multiplier):
-    lattice = noise.lattice(size, multiplier)
-    integers_apart = 1 / multiplier / lattice.unit + np.sqrt(size)
-    assert integers_apart * multiplier <= lattice.law.deviation * (1 + 1e-9)
-    if multiplier * np.sqrt(size) < 1000:
-        assert lattice.unit * lattice.law.deviation <= 1.0011
-
-
-def test_noise_that_leaves_the_lattice_is_refused():
-    with pytest.raises(PrivacyParameterError, match="below 553,908"):
-        noise.lattice(1000, 1e6)
-
-
-def test_whole_steps_of_the_value_move_the_result_by_whole_steps():
-    """The release of a table moved by whole steps is the moved release: nothing else can be read off."""
-    lattice = noise.lattice(1000, 1.0)
-    drawn = noise.draw(rng.insecure_key(5), 1000, lattice.law)
-    results = [noise.add(jnp.full(1000, k * lattice.unit, jnp.float32), drawn, lattice) for k in (0, 37)]
-    moved = [np.round(np.asarray(result, np.float64) / lattice.unit) for result in results]
-    np.testing.assert_array_equal(moved[1], moved[0] + 37)

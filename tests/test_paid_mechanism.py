@@ -15,7 +15,6 @@ from numpyro.optim import SGD, Adam
 from scipy import stats
 
 import twinify_lite as tw
-from twinify_lite import noise
 from twinify_lite.errors import BudgetExceeded, ModelError, PrivacyParameterError, ReceiptError
 
 
@@ -115,12 +114,14 @@ def test_every_coordinate_of_a_large_release_has_its_own_noise_of_the_paid_for_s
 
 
 def test_the_automatic_clip_norm_pays_for_its_count_with_more_gradient_noise():
-    from twinify_lite.dpsvi import clip
+    from twinify_lite.dpsvi import clip, lattice
 
-    rule = clip.clip_rule("auto")
-    scales = clip.noise_scales(rule, 3.0, 10)
-    assert 1 / scales.gradient**2 + 0.25 / scales.count**2 == pytest.approx(1 / 9)
-    assert clip.noise_scales(clip.clip_rule(2.0), 3.0, 10) == (3.0, 0.0, noise.lattice(11, 3.0))
+    summed = lattice.Summed(coordinates=10, tapped=0, roundings=0)
+    share = clip.clip_rule("auto").share
+    auto, fixed = (lattice.lattice_for(summed, 3.0, part) for part in (share, 0.0))
+    assert auto.limit**2 + auto.count**2 == pytest.approx((auto.law.deviation / 3) ** 2, rel=1e-6)
+    assert (auto.count / fixed.limit) ** 2 == pytest.approx(share, rel=1e-3)
+    assert fixed.count == 0
 
 
 @pytest.mark.usefixtures("any_epsilon")
@@ -263,7 +264,7 @@ def test_an_epsilon_too_large_to_vouch_for_is_refused():
 def test_columns_by_keyword_or_from_outside_are_refused_at_every_call():
     svi = seeded()
     state = svi.init(KEY, X, Y)
-    with pytest.raises(ModelError, match="'extra' has one entry for each row"):
+    with pytest.raises(ModelError, match="'extra' has as many entries as num_obs_total"):
         svi.update(state, X, Y, extra=Y)
 
     def reads_a_global(xs, N):

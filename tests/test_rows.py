@@ -243,8 +243,10 @@ def test_columns_must_be_positional_and_of_one_length():
         rows.count_rows((X, jnp.ones(9)))
     with pytest.raises(ModelError, match="by keyword"):
         rows.count_rows(())
-    with pytest.raises(ModelError, match="'y' has one entry for each row"):
+    with pytest.raises(ModelError, match="'y' has as many entries as num_obs_total"):
         rows.refuse_columns_by_keyword({"y": Y}, 10)
+    rows.refuse_columns_by_keyword({"y": Y}, 11)
+    rows.refuse_columns_by_keyword({"y": Y}, 10, ["y"])
 
 
 def test_made_up_rows_meet_the_supports_of_usual_likelihoods():

@@ -23,10 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int32, Key, UInt32
+from jaxtyping import Array, Bool, Int32, Key, UInt32
 
 from twinify_lite import alias
-from twinify_lite.errors import PrivacyParameterError
 
 # This many numbers are drawn at once: their words and what is looked up stay in a core's cache.
 BLOCK = 2**13
@@ -174,44 +173,3 @@ def _joined(coarse: UInt32[Array, "*n"], fine: UInt32[Array, "*n"], law: Law) ->
     # Integers modulo 2^32, so columns need not be moved to their signed places first.
     middle = np.uint32((law.stride + 1) * 2 ** (law.bits - 1))
     return lax.bitcast_convert_type(coarse * np.uint32(law.stride) + fine - middle, jnp.int32)
-
-
-# What follows joins float sums and this noise. Nothing above needs it.
-
-
-class Lattice(NamedTuple):
-    """Where a Gaussian release lives: on the integers, times `unit` of the noise that was asked for."""
-
-    law: Law
-    unit: float
-
-
-def lattice(size: int, noise_multiplier: float) -> Lattice:
-    """The lattice for a Gaussian release of `size` numbers.
-
-    Rounding them to integers can add sqrt(size) to the distance of neighbours, so the unit is larger by that share. It
-    is at most 0.1 % as long as the largest law allows it: single precision tells steps of 2^-20 apart up to 16, beyond
-    the end of the noise's tail.
-    """
-    distance = noise_multiplier * math.sqrt(max(size, 1))
-    law = law_for(1000 * distance)
-    share = distance / law.deviation
-    if share > 0.5:
-        raise PrivacyParameterError(
-            f"A noise multiplier of {noise_multiplier:g} on {size} numbers is beyond what can be drawn safely: it "
-            f"times the root of their number must stay below {math.floor(law.deviation / 2):,}. Use fewer parameters "
-            "or less noise."
-        )
-    return Lattice(law, 1 / law.deviation / (1 - share))
-
-
-def add(values: Float[Array, "*n"], drawn: Int32[Array, "*n"], on: Lattice) -> Float[Array, "*n"]:
-    """Add `draw`n noise to `values`, given in units of the noise that was asked for.
-
-    Formal guarantee: for values that one row moves by at most 1/noise_multiplier in L2, and independent rounded
-    Gaussians of `on.law`, a Gaussian mechanism of the noise multiplier that `on` was made for; `values` may be a part
-    of the release. Each value is rounded to an integer m. For a Gaussian G, m + floor(G) = floor(m + G) is
-    post-processing.
-    """
-    whole = jnp.ceil(jnp.clip(values.astype(jnp.float32) / on.unit, -(2.0**30), 2.0**30)).astype(jnp.int32)
-    return ((whole + drawn).astype(jnp.float32) * np.float32(on.unit)).astype(values.dtype)

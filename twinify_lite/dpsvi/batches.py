@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 from twinify_lite import rng
 from twinify_lite.accountant import Mechanism, NotPrivate, PoissonGaussian
 from twinify_lite.dpsvi import binomial, feistel, jaxprs
+from twinify_lite.dpsvi.lattice import CHUNK
 from twinify_lite.dpsvi.rows import count_rows
 from twinify_lite.errors import PrivacyParameterError
 
@@ -32,9 +33,11 @@ _LARGEST_MICROBATCH = 4096
 
 class Sampler(NamedTuple):
     """How many rows of a table of `rows` rows a step takes: `size` of them, or binomially many where there is a
-    `table`.
+    `table`. `microbatch` of them are met at once: a width that no private number enters.
 
     The sum over a batch times `rows_over_batch` estimates the sum over the table without bias, by public numbers only.
+    With `in_order` rows keep their places: they are a batch that was drawn elsewhere, or nobody protects them. Where
+    `size` is public, the program may be made for it.
     """
 
     rows: int
@@ -42,6 +45,13 @@ class Sampler(NamedTuple):
     table: binomial.BinomialTable | None
     microbatch: int
     rows_over_batch: float
+    in_order: bool = False
+    is_size_public: bool = False
+
+    @property
+    def is_one_microbatch(self) -> bool:
+        """Whether a batch of a size that is public fits into one."""
+        return self.is_size_public and self.size <= self.microbatch
 
 
 class Draw(NamedTuple):
@@ -55,41 +65,53 @@ class Draw(NamedTuple):
     local_key: Array
 
 
-def sampler_for(mechanism: Mechanism, rows: int, numbers_per_row: int, multiple: int = 1) -> Sampler:
-    """The sampler that `mechanism` accounts for, on a table of `rows` rows.
+def width(mechanism: Mechanism, public_rows: int, numbers_per_row: int, multiple: int = 1) -> int:
+    """How many rows of a batch are met at once: the usual batch if memory allows, in whole chunks on every device.
 
-    `numbers_per_row` sizes the microbatch; `multiple` makes it divisible among devices.
+    `public_rows` is a public or noisy number of rows. The exact one may not enter: a row's bits may change with the
+    width of its batch, so one row more would change all others'. `numbers_per_row` is what a row holds in memory.
     """
-    rate = 1.0 if isinstance(mechanism, NotPrivate) else mechanism.sampling_rate
+    rate = _rate(mechanism)
+    usual = math.ceil(public_rows * rate + 2.5 * math.sqrt(public_rows * rate * (1 - rate)))
+    return _whole_chunks(usual, numbers_per_row, multiple)
+
+
+def sampler_for(mechanism: Mechanism, rows: int, microbatch: int) -> Sampler:
+    """The sampler that `mechanism` accounts for, on a table of `rows` rows, `microbatch` at once."""
+    rate = _rate(mechanism)
     if isinstance(mechanism, PoissonGaussian) and rate < 1:
-        table = binomial.binomial_table(rows, rate)
-        size = math.ceil(rows * rate + 2.5 * math.sqrt(rows * rate * (1 - rate)))
-    else:
-        table = None
-        # Rounding room, because a rate such as 128/60000 is not exact in binary.
-        size = math.floor(rows * rate * (1 + 1e-9))
-    if size < 1:
+        return Sampler(rows, rows, binomial.binomial_table(rows, rate), microbatch, 1 / rate)
+    # Rounding room, because a rate such as 128/60000 is not exact in binary.
+    size = min(rows, math.floor(rows * rate * (1 + 1e-9)))
+    if size < 1:  # the number of rows is public here: only batches of a fixed size get so small
         raise PrivacyParameterError("The sampling rate takes less than one row of this table. Raise it above 1/rows.")
-    return Sampler(rows, size, table, _microbatch(min(size, rows), numbers_per_row, multiple), 1 / rate)
+    is_free, is_poisson = isinstance(mechanism, NotPrivate), isinstance(mechanism, PoissonGaussian)
+    return Sampler(rows, size, None, microbatch, 1 / rate, in_order=is_free, is_size_public=not is_poisson)
 
 
 def whole_batch(rows: int, numbers_per_row: int, rows_over_batch: float, multiple: int = 1) -> Sampler:
-    """Every row of a batch that was drawn elsewhere."""
-    return Sampler(rows, rows, None, _microbatch(rows, numbers_per_row, multiple), rows_over_batch)
+    """Every row of a batch that was drawn elsewhere, and whose size is public."""
+    microbatch = _whole_chunks(rows, numbers_per_row, multiple)
+    return Sampler(rows, rows, None, microbatch, rows_over_batch, in_order=True, is_size_public=True)
 
 
-def _microbatch(wanted: int, numbers_per_row: int, multiple: int) -> int:
+def _rate(mechanism: Mechanism) -> float:
+    return 1.0 if isinstance(mechanism, NotPrivate) else mechanism.sampling_rate
+
+
+def _whole_chunks(wanted: int, numbers_per_row: int, multiple: int) -> int:
     affordable = max(8, _MICROBATCH_NUMBERS // max(1, numbers_per_row))
-    return math.ceil(min(wanted, affordable, _LARGEST_MICROBATCH) / multiple) * multiple
+    together = CHUNK * multiple
+    return math.ceil(max(1, min(wanted, affordable, _LARGEST_MICROBATCH)) / together) * together
 
 
-def error_bound(sampler: Sampler) -> float:
+def error_bound(mechanism: Mechanism) -> float:
     """Total variation distance of one step's batch from the law that is accounted for, as far as it is proven.
 
-    The binomial count and the ranking of at most 256 rows; the permutation of larger tables is taken for ideal.
+    The binomial count, and the ranking of at most 256 rows; the permutation of larger tables is taken for ideal. It
+    holds for every number of rows, because what is refused by it may not tell that number.
     """
-    ranked = 2.0**-81 if sampler.rows <= 256 and sampler.size < sampler.rows else 0.0
-    return ranked + (0.0 if sampler.table is None else binomial.error_bound(sampler.table))
+    return feistel.RANKING_ERROR + binomial.error_bound(_rate(mechanism))
 
 
 def draw(sampler: Sampler, key: Array) -> Draw:
@@ -106,8 +128,8 @@ def places(
 ) -> tuple[Int[Array, " place"], Bool[Array, " place"]]:
     """The rows at places `start` and on, one microbatch of them, and which of them belong to the batch."""
     place = start + jnp.arange(sampler.microbatch, dtype=jnp.int32)
-    if sampler.size == sampler.rows and sampler.table is None:
-        return jnp.minimum(place, sampler.rows - 1), place < count  # every row, in order
+    if sampler.in_order:
+        return jnp.minimum(place, sampler.rows - 1), place < count
     return feistel.permute(round_keys, jnp.minimum(place, sampler.rows - 1), sampler.rows), place < count
 
 

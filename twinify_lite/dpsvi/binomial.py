@@ -6,6 +6,7 @@ so the number of rows must follow it exactly too. The table is made once on the 
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import accumulate
 from typing import NamedTuple
@@ -25,10 +26,10 @@ _LIGHTEST = 2**52
 
 
 class BinomialTable(NamedTuple):
-    """For each value from `first` on, 2^96 P(K <= value) rounded down, as three words; without the last one's 2^96."""
+    """For each value from `first` on, 2^128 P(K <= value) rounded down, as four words; without the last one's 2^128."""
 
     first: Int32[Array, ""]
-    words: UInt32[Array, "3 size"]
+    words: UInt32[Array, "4 size"]
 
 
 def _weights(n: int, rate: Fraction, start: int, step: int) -> list[int]:
@@ -56,18 +57,25 @@ def binomial_table(n: int, rate: float) -> BinomialTable:
     below, above = _weights(n, exact, mode, -1), _weights(n, exact, mode, +1)
     cumulative = list(accumulate([*reversed(below), _MODE, *above]))
     total = cumulative.pop()
-    thresholds = [(weight << 96) // total for weight in cumulative]
-    words = [[threshold >> shift & 0xFFFFFFFF for threshold in thresholds] for shift in (64, 32, 0)]
+    thresholds = [(weight << 128) // total for weight in cumulative]
+    words = [[threshold >> shift & 0xFFFFFFFF for threshold in thresholds] for shift in (96, 64, 32, 0)]
     return BinomialTable(jnp.int32(mode - len(below)), jnp.asarray(np.array(words, np.uint32)))
 
 
-def error_bound(table: BinomialTable) -> float:
-    """Return a bound on the total variation distance between one draw and the binomial distribution."""
-    return (table.words.shape[1] + 1) * 2.0**-96 + 2.0**-100
+def error_bound(rate: float) -> float:
+    """Bound the total variation distance between one draw and Binomial(n, rate), for every n that a table can have.
+
+    A kept weight is at least 2^-140 of the mode's. With v = (n + 1) rate (1 - rate), the weight j + 1 places from the
+    mode is at most exp(-0.69 j / v) of the one before it while j <= (n + 1) rate (or 1 - rate, on the other side), and
+    at most half of it from there on. So at most 17 sqrt(v) + 142 values on either side are kept, each with a threshold
+    that is low by less than 2^-128. The rest is what was dropped.
+    """
+    values = 2 * (17 * math.sqrt((_MAX_ROWS + 1) * rate * (1 - rate)) + 142)
+    return (values + 1) * 2.0**-128 + 2.0**-100
 
 
-def invert(table: BinomialTable, number: UInt32[Array, "3"]) -> Int32[Array, ""]:
-    """Return the value to which a 96-bit number belongs: `first` plus the thresholds at or below it."""
+def invert(table: BinomialTable, number: UInt32[Array, "4"]) -> Int32[Array, ""]:
+    """Return the value to which a 128-bit number belongs: `first` plus the thresholds at or below it."""
     size = table.words.shape[1]
     passed = jnp.int32(0)
     for stride in reversed([2**i for i in range(size.bit_length())]):
@@ -77,15 +85,18 @@ def invert(table: BinomialTable, number: UInt32[Array, "3"]) -> Int32[Array, ""]
     return table.first + passed
 
 
-def _at_most(a: UInt32[Array, "3"], b: UInt32[Array, "3"]) -> Bool[Array, ""]:
-    lower = (a[1] < b[1]) | ((a[1] == b[1]) & (a[2] <= b[2]))
-    return (a[0] < b[0]) | ((a[0] == b[0]) & lower)
+def _at_most(a: UInt32[Array, "4"], b: UInt32[Array, "4"]) -> Bool[Array, ""]:
+    """Whether a <= b, the first word counting most."""
+    result = a[-1] <= b[-1]
+    for x, y in zip(reversed(a[:-1]), reversed(b[:-1]), strict=True):
+        result = (x < y) | ((x == y) & result)
+    return result
 
 
 def draw(table: BinomialTable, key: Key[Array, ""]) -> Int32[Array, ""]:
-    """Draw from the table by inverting a uniform 96-bit number.
+    """Draw from the table by inverting a uniform 128-bit number.
 
-    Formal guarantee: the total variation distance to Binomial(n, rate) is at most `error_bound(table)`, for
+    Formal guarantee: the total variation distance to Binomial(n, rate) is at most `error_bound(rate)`, for
     uniformly random bits.
     """
-    return invert(table, jax.random.bits(key, (3,), jnp.uint32))
+    return invert(table, jax.random.bits(key, (4,), jnp.uint32))

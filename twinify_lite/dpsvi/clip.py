@@ -4,22 +4,22 @@ The automatic rule is that of Andrew, Thakkar, McMahan, Ramaswamy 2021, "Differe
 clipping": each step also releases how many rows were below the clip norm, and the norm moves geometrically towards a
 quantile. The count is not free and is not extra either: it is one more coordinate of the step's Gaussian release. A row
 contributes the vector (sqrt(1 - s) g / C, sqrt(s) (2 b - 1)), where g is its clipped gradient and b whether it was
-below; that vector has norm at most 1, so the release has the step's noise multiplier whatever C was, and the
-accounting (fixed multipliers, adaptive sensitivities) is unchanged.
+below, in whole steps of a `lattice`; that vector has norm at most 1, so the release has the step's noise multiplier
+whatever C was, and the accounting (fixed multipliers, adaptive sensitivities) is unchanged.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from twinify_lite import noise
+from twinify_lite.dpsvi import lattice
+from twinify_lite.dpsvi.gradient import WholeSum
+from twinify_lite.dpsvi.lattice import Lattice, Words
 from twinify_lite.errors import PrivacyParameterError
 
 # Within this range single precision keeps its relative accuracy for gradients, clip factors and noise alike.
@@ -37,14 +37,6 @@ class ClipRule:
     slowest: float = 0.6
 
 
-class NoiseScales(NamedTuple):
-    """Noise sds of a step: of the gradient in units of the clip norm, and of the count; and where both are released."""
-
-    gradient: float
-    count: float
-    lattice: noise.Lattice
-
-
 def clip_rule(clip_norm: float | str) -> ClipRule:
     """Read the user's `clip_norm`."""
     if clip_norm == "auto":
@@ -54,35 +46,21 @@ def clip_rule(clip_norm: float | str) -> ClipRule:
     return ClipRule(start=float(clip_norm))
 
 
-def noise_scales(rule: ClipRule, noise_multiplier: float, coordinates: int) -> NoiseScales:
-    """Split one Gaussian release of `noise_multiplier` into the gradient's part, of `coordinates`, and the count's.
+def add_noise(total: WholeSum, drawn: Int[Array, " number"], on: Lattice) -> tuple[PyTree, Float[Array, ""]]:
+    """The noisy gradient sum and the noisy sum over rows of (below the clip norm) - 1/2, released together.
 
-    Formal guarantee: 1/gradient^2 + (1/2)^2/count^2 = 1/noise_multiplier^2, the two parts' account together.
+    Formal guarantee: all that leaves is a function of the integers of `total`, each with a number of its own from
+    `drawn`, so it is the Gaussian mechanism that `on` was made for.
     """
-    gradient = noise_multiplier / math.sqrt(1 - rule.share)
-    count = 0.5 * noise_multiplier / math.sqrt(rule.share) if rule.share else 0.0
-    return NoiseScales(gradient, count, noise.lattice(coordinates + 1, noise_multiplier))
-
-
-def add_noise(
-    scales: NoiseScales,
-    clip_norm: Float[Array, ""],
-    gradient: PyTree,
-    surplus: Float[Array, ""],
-    drawn: Int[Array, " number"],
-) -> tuple[PyTree, Float[Array, ""]]:
-    """The noisy gradient sum and the noisy count, released together as one Gaussian vector."""
-    leaves, tree = jax.tree.flatten(gradient)
-    units = scales.gradient * clip_norm
+    leaves, tree = jax.tree.flatten(total.words, is_leaf=lambda node: isinstance(node, Words))
     # Leaf by leaf, because one long vector would be copied several times over.
-    ends = list(accumulate(leaf.size for leaf in leaves))
+    ends = list(accumulate(leaf.low.size for leaf in leaves))
     noisy = [
-        units.astype(leaf.dtype)
-        * noise.add(leaf / units, drawn[end - leaf.size : end].reshape(leaf.shape), scales.lattice)
+        total.unit * lattice.add_noise(leaf, drawn[end - leaf.low.size : end].reshape(leaf.low.shape))
         for leaf, end in zip(leaves, ends, strict=True)
     ]
-    counted = surplus / scales.count if scales.count else jnp.zeros_like(surplus)
-    return tree.unflatten(noisy), scales.count * noise.add(counted, drawn[ends[-1] if ends else 0], scales.lattice)
+    counted = lattice.add_noise(total.count, drawn[ends[-1] if ends else 0]) / max(1, 2 * on.count)
+    return tree.unflatten(noisy), counted
 
 
 def move(

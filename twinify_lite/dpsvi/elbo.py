@@ -19,9 +19,9 @@ from numpyro.distributions import biject_to, kl_divergence
 from numpyro.infer import ELBO, Trace_ELBO, TraceMeanField_ELBO
 
 from twinify_lite.dpsvi import jaxprs
-from twinify_lite.dpsvi.rows import Structure, refuse_talk
+from twinify_lite.dpsvi.allowed import refuse_strangers
+from twinify_lite.dpsvi.rows import Structure
 from twinify_lite.dpsvi.sites import Trace, log_prob, plate_scale, run, samples
-from twinify_lite.errors import ModelError
 
 Site = dict[str, Any]
 Params = dict[str, PyTree]
@@ -126,21 +126,14 @@ def _rescale(site: Site, plate_scale: float) -> Site:
     return {**site, "scale": scale / plate_scale}
 
 
-def what_persons_use(
-    split: SplitELBO, constrain: Callable, params: PyTree, rows_in_table: int
-) -> tuple[frozenset[str], tuple[bool, ...]]:
+def what_persons_use(split: SplitELBO, constrain: Callable, params: PyTree) -> tuple[frozenset[str], tuple[bool, ...]]:
     """The global latents and the parameter arrays (a decoder, an amortised guide) that a person's sites depend on."""
     key = jax.random.key(0)
     latents = jax.eval_shape(lambda params: split.draw(constrain(params), key)[0], params)
     row = jax.tree.map(lambda column: column[0], split.structure.made_up)
     closed = jax.make_jaxpr(lambda latents, params: split.row(latents, constrain(params), key, row))(latents, params)
-    # A known structure was found with other public keywords: this is the program that will see people.
-    refuse_talk(closed.jaxpr, "model or guide")
-    if any(jnp.ndim(const) and jnp.shape(const)[0] == rows_in_table > 1 for const in closed.consts):
-        raise ModelError(
-            "The model or guide reads an array with one entry for each row that was not passed to it (a table outside "
-            "the function?). Such an array would be public. Pass columns by position."
-        )
+    # A known structure was found with other public keywords.
+    refuse_strangers(closed.jaxpr, "model or guide")
     number = len(closed.jaxpr.invars)
     flags = [jaxprs.dependence(closed, [i == j for j in range(number)])[0] for i in range(number)]
     names = [name for name, flag in zip(sorted(latents), flags, strict=False) if flag]

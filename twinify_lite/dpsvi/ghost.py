@@ -10,7 +10,7 @@ x W ever exists.
 The row function is traced to a flat list of equations. An equation where a shared array enters through a known rule is
 a *tap*: the run records what else enters it and, by a zero added to its output, dl/dy. A shared array that is used in
 any other way, or more than once, is *direct*: its per-row gradients are materialised, which is right for biases, scales
-and other small things. Rules are rows of `RULES`; a new operation is one more function.
+and other small things. `rules` says which operations have one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.extend import core
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from twinify_lite.dpsvi import jaxprs
+from twinify_lite.dpsvi.lookup import log_softmax_lookup
+from twinify_lite.dpsvi.rules import RULES, Rule, norm, norm_roundings
+
+__all__ = ["Backward", "Program", "backward", "log_softmax_lookup", "norm", "row_norm", "trace", "weighted_sum"]
 
 # One-to-one rearrangements of a shared array: they leave the norm of its gradient as it is.
 _LAYOUT = {
@@ -37,10 +41,6 @@ _LAYOUT = {
     "convert_element_type",
 }
 
-# (tapped operand, what else enters the equation, dl/dy) -> norm of the gradient with respect to the operand.
-# A rule may come out above the true norm, never below it: no difference of large numbers, no square that underflows.
-Norm = Callable[[Array, list[Any], Array], Float[Array, ""]]
-
 
 class Tap(NamedTuple):
     """One equation where shared array number `leaf` enters as operand number `position`."""
@@ -48,7 +48,7 @@ class Tap(NamedTuple):
     equation: int
     leaf: int
     position: int
-    norm: Norm
+    rule: Rule
 
 
 class Program(NamedTuple):
@@ -65,25 +65,22 @@ class Program(NamedTuple):
         tapped = {tap.leaf for tap in self.taps}
         return tuple(i for i in range(self.shared) if i not in tapped)
 
+    @property
+    def norm_roundings(self) -> int:
+        """By how many units of rounding `row_norm` may come out too low."""
+        leaves = [self.closed.jaxpr.invars[i].aval.size for i in self.direct]
+        parts = [*map(norm_roundings, leaves), *(tap.rule.norm_roundings for tap in self.taps)]
+        return max(parts, default=0) + norm_roundings(len(parts))
 
-def log_softmax_lookup(logits: Float[Array, "component level"], level: Int[Array, ""]) -> Float[Array, " component"]:
-    """The log-probability of `level` under each component's `softmax(logits)`.
-
-    The building block of mixtures of products: its per-row gradient for component k is r_k (onehot - softmax), whose
-    norm has a closed form, so no rows x components x levels array is made.
-    """
-    return _twinify_lite_log_softmax_lookup(logits, level)
-
-
-@jax.jit
-def _twinify_lite_log_softmax_lookup(logits: Array, level: Array) -> Array:
-    """A call that keeps its name in the traced program, so that its rule can be found."""
-    return jax.nn.log_softmax(logits, axis=-1)[:, level]
+    @property
+    def sum_roundings(self) -> int:
+        """How many roundings, beyond one a row, an entry of a sum over rows goes through where it is tapped."""
+        return max((tap.rule.sum_roundings for tap in self.taps), default=0)
 
 
 def trace(fn: Callable, shared: list[Any], *args: Any) -> Program:
     """Find the taps of `fn(shared, *args) -> scalar`, a function of one row."""
-    closed = jaxprs.flatten(fn, shared, *args, keep=CALL_RULES)
+    closed = jaxprs.flatten(fn, shared, *args)
     number = len(shared)
     source: dict[core.Var, int] = {var: i for i, var in enumerate(closed.jaxpr.invars[:number])}
     uses: dict[int, list[Tap | None]] = {i: [] for i in range(number)}
@@ -131,16 +128,6 @@ def backward(program: Program, shared: list[Array], *args: Any) -> Backward:
     return Backward(by_direct, inputs, cotangents)
 
 
-def norm(x: Array) -> Float[Array, ""]:
-    """L2 norm of all entries, in single precision or better.
-
-    Formal guarantee: never below the true norm by more than rounding. A square below 2^-126 may be flushed to zero, so
-    each entry is charged that much on top; squares that overflow make the norm infinite, and the row counts as zero.
-    """
-    x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    return jnp.sqrt(jnp.sum(jnp.square(x)) + x.size * 2.0**-126)
-
-
 def row_norm(program: Program, shared: list[Array], row: Backward) -> Float[Array, ""]:
     """L2 norm of one row's whole gradient.
 
@@ -149,24 +136,36 @@ def row_norm(program: Program, shared: list[Array], row: Backward) -> Float[Arra
     """
     parts = [norm(leaf) for leaf in row.direct]
     for tap, inputs, cotangent in zip(program.taps, row.inputs, row.cotangents, strict=True):
-        parts.append(tap.norm(_alias(program, tap, shared[tap.leaf]), inputs, cotangent))
+        parts.append(tap.rule.norm(_alias(program, tap, shared[tap.leaf]), inputs, cotangent))
     return norm(jnp.stack(parts)) if parts else jnp.zeros(())
 
 
 def weighted_sum(program: Program, shared: list[Array], rows: Backward, weights: Float[Array, " row"]) -> list[Array]:
     """Sum of the rows' gradients, each times its weight; a row of weight zero cannot contribute even a NaN."""
-
-    def weigh(x: Array) -> Array:
-        w = weights.reshape(weights.shape + (1,) * (x.ndim - 1))
-        return jnp.where(w > 0, w * x, 0)
-
     result: list[Array | None] = [None] * program.shared
     for i, leaf in zip(program.direct, rows.direct, strict=True):
-        result[i] = jnp.sum(weigh(leaf), axis=0)
+        result[i] = jnp.sum(weighed(weights, leaf), axis=0)
+    for tap, total in zip(program.taps, tapped_sums(program, shared, rows, weights), strict=True):
+        result[tap.leaf] = total
+    return result
+
+
+def tapped_sums(program: Program, shared: list[Array], rows: Backward, weights: Float[Array, " row"]) -> list[Array]:
+    """The same for the tapped arrays alone, in the order of the taps.
+
+    Formal guarantee: an entry of a sum over m rows goes through at most m + `program.sum_roundings` roundings.
+    """
+    sums = []
     for tap, inputs, cotangent in zip(program.taps, rows.inputs, rows.cotangents, strict=True):
         safe = [_blank(weights, x) for x in inputs]
-        result[tap.leaf] = _pull_back(program, tap, shared[tap.leaf], safe, weigh(cotangent))
-    return result
+        sums.append(_pull_back(program, tap, shared[tap.leaf], safe, weighed(weights, cotangent)))
+    return sums
+
+
+def weighed(weights: Float[Array, " row"], x: Float[Array, "row *n"]) -> Float[Array, "row *n"]:
+    """Each row times its weight: exactly zero where that is zero."""
+    w = weights.reshape(weights.shape + (1,) * (x.ndim - 1))
+    return jnp.where(w > 0, w * x, 0)
 
 
 def _blank(weights: Float[Array, " row"], x: Array) -> Array:
@@ -175,8 +174,11 @@ def _blank(weights: Float[Array, " row"], x: Array) -> Array:
 
 
 def _pull_back(program: Program, tap: Tap, leaf: Array, inputs: list[Array], cotangents: Array) -> Array:
-    """Gradient of the tapped equation for all rows together: the ordinary batched backward pass."""
+    """Gradient of the tapped equation for all rows together: the rule's, or the ordinary batched backward pass."""
     eqn = program.closed.jaxpr.eqns[tap.equation]
+    if tap.rule.pull_back is not None:
+        operand, rearrange = jax.vjp(lambda leaf: _alias(program, tap, leaf), leaf)
+        return rearrange(tap.rule.pull_back(operand, inputs, cotangents))[0]
 
     def outputs(leaf: Array) -> Array:
         operand = _alias(program, tap, leaf)
@@ -232,78 +234,6 @@ def _is_layout(eqn: core.JaxprEqn) -> bool:
     return math.prod(before.shape) == math.prod(after.shape) and before.dtype == after.dtype
 
 
-def _rule(eqn: core.JaxprEqn, position: int) -> Norm | None:
-    if eqn.params.get("name") in CALL_RULES:
-        return CALL_RULES[eqn.params["name"]](eqn, position)
-    rule = RULES.get(eqn.primitive.name)
+def _rule(eqn: core.JaxprEqn, position: int) -> Rule | None:
+    rule = RULES.get(eqn.primitive)
     return None if rule is None else rule(eqn, position)
-
-
-def _dot_general(eqn: core.JaxprEqn, position: int) -> Norm | None:
-    """y = x W, x with one place for each batch index: the gradient is x (outer) dy, its norm |x| |dy|.
-
-    With several places the gradient is a sum of outer products, whose norm by pairs of places would be a difference of
-    large numbers: such a W is materialised.
-    """
-    (contract, batch) = eqn.params["dimension_numbers"]
-    other = 1 - position
-    shape = eqn.invars[other].aval.shape
-    free = [d for d in range(len(shape)) if d not in contract[other] and d not in batch[other]]
-    if math.prod(shape[d] for d in free) != 1:
-        return None
-    batches = math.prod(shape[d] for d in batch[other])
-
-    def product(operand: Array, inputs: list[Any], cotangent: Array) -> Array:
-        x = jnp.transpose(inputs[0], (*batch[other], *free, *contract[other])).reshape(batches, -1)
-        # dot_general lays its output out with the batch dimensions first.
-        return norm(jax.vmap(norm)(x) * jax.vmap(norm)(cotangent.reshape(batches, -1)))
-
-    return product
-
-
-def _gather(eqn: core.JaxprEqn, position: int) -> Norm | None:
-    """y = one slice of W: the gradient is dy in that slice and zero elsewhere, or zero altogether out of bounds."""
-    places = math.prod(eqn.invars[1].aval.shape[:-1])
-    return None if position != 0 or places != 1 else _norm_of_cotangent
-
-
-def _dynamic_slice(eqn: core.JaxprEqn, position: int) -> Norm | None:
-    """y = one block of W."""
-    return _norm_of_cotangent if position == 0 else None
-
-
-def _norm_of_cotangent(operand: Array, inputs: list[Any], cotangent: Array) -> Float[Array, ""]:
-    return norm(cotangent)
-
-
-def _lookup(eqn: core.JaxprEqn, position: int) -> Norm | None:
-    """log_softmax(W)[:, level]: the gradient of component k is dy_k (onehot(level) - softmax(W_k))."""
-    if position != 0:
-        return None
-
-    def closed_form(operand: Array, inputs: list[Any], cotangent: Array) -> Array:
-        # |onehot(level) - s|^2 = (sum of the others)^2 + sum of the others' squares, all terms positive.
-        softmax = jax.nn.softmax(operand, axis=-1)
-        gap = jnp.sqrt(jnp.square(_sum_of_others(softmax)) + _sum_of_others(jnp.square(softmax)))
-        # The backward pass itself computes 1 - s in floating point: 2^-20 is above what that can add.
-        return norm(cotangent * (gap[:, inputs[0]] + 2.0**-20))
-
-    return closed_form
-
-
-def _sum_of_others(x: Float[Array, "component level"]) -> Float[Array, "component level"]:
-    """For each level, the sum over all other levels, without subtracting."""
-    empty = jnp.zeros_like(x[:, :1])
-    before = jnp.cumsum(jnp.concatenate([empty, x[:, :-1]], axis=1), axis=1)
-    after = jnp.cumsum(jnp.concatenate([empty, x[:, :0:-1]], axis=1), axis=1)[:, ::-1]
-    return before + after
-
-
-RULES: dict[str, Callable[[core.JaxprEqn, int], Norm | None]] = {
-    "dot_general": _dot_general,
-    "dynamic_slice": _dynamic_slice,
-    "gather": _gather,
-}
-CALL_RULES: dict[str, Callable[[core.JaxprEqn, int], Norm | None]] = {
-    _twinify_lite_log_softmax_lookup.__name__: _lookup
-}

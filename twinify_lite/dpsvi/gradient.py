@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from twinify_lite.dpsvi import ghost
-from twinify_lite.errors import ModelError
+from twinify_lite.dpsvi import ghost, lattice
+from twinify_lite.dpsvi.lattice import Lattice, Words
+from twinify_lite.dpsvi.row_program import ROUNDING_ROOM, RowProgram, passes, trace_row
 
-# A float32 norm of many terms can come out low by a few units in the last place per doubling of their number. Rows are
-# clipped to slightly less than they are charged for, so that rounding never carries one over its norm.
-ROUNDING_ROOM = 1e-4
+# Chunks' sums that are held at once: more numbers than this are added up one chunk after the other.
+_HELD = 2**18
+# Chunks that are written out one after the other instead of looped over: a loop hides them from the compiler.
+_UNROLLED = 8
 
 
 class ClippedSum(NamedTuple):
-    """Both fields are private until noise has been added."""
+    """A sum of floats, for rows that nobody protects: its order decides its last bits."""
 
     gradient: PyTree
     unclipped: Float[Array, ""]
+
+
+class WholeSum(NamedTuple):
+    """A sum in whole steps of `unit`, private until noise has been added: `count` of the rows below the clip norm, each
+    as `count` steps of the lattice and every other as as many less than nothing."""
+
+    words: PyTree
+    count: Words
+    unit: Float[Array, ""]
+
+    @property
+    def gradient(self) -> PyTree:
+        """The sum as floats, rounded: to look at in tests."""
+        return map_words(lambda word: lattice.as_float(word) * self.unit, self.words)
+
+
+def map_words(function: Callable[..., object], *trees: PyTree) -> PyTree:
+    """`jax.tree.map` over sums, each of which is two words."""
+    return jax.tree.map(function, *trees, is_leaf=lambda node: isinstance(node, Words))
 
 
 def clip_factor(norm: Float[Array, "*row"], clip_norm: Float[Array, ""] | float) -> Float[Array, "*row"]:
@@ -44,6 +64,50 @@ def clip(gradient: PyTree, clip_norm: Float[Array, ""] | float) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.where(factor > 0, factor * leaf, 0.0), gradient)
 
 
+def whole_sum(
+    program: RowProgram,
+    shared: PyTree,
+    public: PyTree,
+    rows: PyTree,
+    *,
+    mask: Bool[Array, " row"],
+    clip_norm: Float[Array, ""],
+    on: Lattice,
+) -> WholeSum:
+    """Sum over the rows in `mask`, whole chunks of them, of their clipped gradients in whole steps.
+
+    Formal guarantee: one row's joining or leaving moves the integers by at most `on.limit` and what `lattice.rounding`
+    adds, in L2, whatever the row holds and however many there are, provided that a row's own pass has the same bits
+    wherever it stands; and the count by `on.count`.
+    """
+    leaves, tree = jax.tree.flatten(shared)
+    with jax.default_matmul_precision("highest"):
+        passed, norms = passes(program, shared, public, rows)
+        factors = jnp.where(mask, clip_factor(norms, clip_norm), 0.0)
+        # The weights carry the lattice's scale, so that sums over a chunk come out in steps.
+        words = _in_steps(program.forward, leaves, passed, factors * (on.limit / clip_norm))
+    below = jnp.where(mask, jnp.where(norms <= clip_norm, on.count, -on.count), 0).astype(jnp.int32)
+    return WholeSum(tree.unflatten(words), lattice.sum_rows(below), clip_norm / on.limit)
+
+
+def float_sum(
+    program: RowProgram,
+    shared: PyTree,
+    public: PyTree,
+    rows: PyTree,
+    *,
+    mask: Bool[Array, " row"],
+    clip_norm: Float[Array, ""] | float,
+) -> ClippedSum:
+    """The same in floating point, for rows that nobody protects."""
+    leaves, tree = jax.tree.flatten(shared)
+    with jax.default_matmul_precision("highest"):
+        passed, norms = passes(program, shared, public, rows)
+        factors = jnp.where(mask, clip_factor(norms, clip_norm), 0.0)
+        unclipped = jnp.sum(jnp.where(mask & (norms <= clip_norm), 1.0, 0.0))
+        return ClippedSum(tree.unflatten(ghost.weighted_sum(program.forward, leaves, passed, factors)), unclipped)
+
+
 def clipped_sum(
     row_value: Callable[..., Float[Array, ""]],
     shared: PyTree,
@@ -58,43 +122,55 @@ def clipped_sum(
     the row holds: `row_value` sees one row at a time, so no row can reach the others' terms. It equals
     `sum(clip(jax.grad(row_value)(shared, row)))` without holding those gradients (see `ghost`).
     """
-    leaves, tree = jax.tree.flatten(shared)
-    if any(leaf.dtype not in (jnp.float32, jnp.float64) for leaf in leaves):
-        raise ModelError(
-            "Latents and parameters must be float32 or float64: clipping in half precision cannot be vouched for. Cast "
-            "inside the model instead."
-        )
-    # Accelerators multiply float32 in fewer bits unless told otherwise, and a clipped row must stay below its norm.
-    with jax.default_matmul_precision("highest"):
-        program, passes, norms = _backward(row_value, shared, rows)
-        factors = jnp.where(mask, clip_factor(norms, clip_norm), 0.0)
-        unclipped = jnp.sum(jnp.where(mask & (norms <= clip_norm), 1.0, 0.0))
-        return ClippedSum(tree.unflatten(ghost.weighted_sum(program, leaves, passes, factors)), unclipped)
+    number = mask.shape[0]
+    program = _program_of(row_value, shared, jax.tree.map(lambda x: x[0], rows))
+    extra = lattice.pad_to_chunks(number) - number
+    padded = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[:1], extra, axis=0)]), rows)
+    return float_sum(program, shared, (), padded, mask=jnp.pad(mask, (0, extra)), clip_norm=clip_norm)
 
 
 def row_norms(row_value: Callable[..., Float[Array, ""]], shared: PyTree, rows: PyTree) -> Float[Array, " row"]:
     """The norm of each row's gradient: private wherever the rows are."""
-    return _backward(row_value, shared, rows)[2]
+    return passes(_program_of(row_value, shared, jax.tree.map(lambda x: x[0], rows)), shared, (), rows)[1]
 
 
-def numbers_per_row(row_value: Callable[..., Float[Array, ""]], shared: PyTree, row: PyTree) -> int:
-    """How many gradient numbers a row of `row_value` holds in memory at once: what sizes a microbatch."""
-    program = _trace(row_value, shared, row)
-    direct = sum(jax.tree.leaves(shared)[i].size for i in program.direct)
-    outputs = sum(program.closed.jaxpr.eqns[tap.equation].outvars[0].aval.size for tap in program.taps)
-    return direct + outputs
+def _program_of(row_value: Callable[..., Float[Array, ""]], shared: PyTree, row: PyTree) -> RowProgram:
+    return trace_row(lambda shared, _, row: row_value(shared, row), shared, (), row, which="function")
 
 
-def _trace(row_value: Callable[..., Float[Array, ""]], shared: PyTree, row: PyTree) -> ghost.Program:
-    leaves, tree = jax.tree.flatten(shared)
-    return ghost.trace(lambda leaves, row: row_value(tree.unflatten(leaves), row), leaves, row)
+def _in_steps(
+    program: ghost.Program, leaves: list[Array], passed: ghost.Backward, weights: Float[Array, " row"]
+) -> list[Words]:
+    """The weighted sum in whole steps: direct leaves are truncated row by row, tapped ones summed over chunks."""
+    result: list[Words | None] = [None] * program.shared
+    for i, leaf in zip(program.direct, passed.direct, strict=True):
+        result[i] = lattice.sum_rows(lattice.truncated(ghost.weighed(weights, leaf)))
+    for tap, total in zip(program.taps, _tapped(program, leaves, passed, weights), strict=True):
+        result[tap.leaf] = total
+    return result
 
 
-def _backward(
-    row_value: Callable[..., Float[Array, ""]], shared: PyTree, rows: PyTree
-) -> tuple[ghost.Program, ghost.Backward, Float[Array, " row"]]:
-    leaves = jax.tree.leaves(shared)
-    program = _trace(row_value, shared, jax.tree.map(lambda x: x[0], rows))
-    passes = jax.vmap(partial(ghost.backward, program, leaves))(rows)
-    norms = jax.vmap(partial(ghost.row_norm, program, leaves))(passes)
-    return program, passes, norms
+def _tapped(
+    program: ghost.Program, leaves: list[Array], passed: ghost.Backward, weights: Float[Array, " row"]
+) -> list[Words]:
+    if not program.taps:
+        return []
+    number = weights.shape[0]
+    parts = lattice.in_chunks((passed._replace(direct=[]), weights), number)
+
+    def one(part: tuple[ghost.Backward, Array]) -> list[Array]:
+        return [lattice.rounded(total) for total in ghost.tapped_sums(program, leaves, *part)]
+
+    chunks = number // lattice.CHUNK
+    at = lambda i: one(jax.tree.map(lambda x: x[i], parts))  # noqa: E731
+    if chunks * sum(leaves[tap.leaf].size for tap in program.taps) <= _HELD:
+        return [lattice.sum_rows(total) for total in jax.vmap(one)(parts)]
+    if chunks <= _UNROLLED:  # so few sums of chunks fit into one word
+        return [lattice.sum_rows(sum(sums)[None]) for sums in zip(*map(at, range(chunks)), strict=True)]
+    start = [lattice.zeros(leaves[tap.leaf].shape) for tap in program.taps]
+
+    def body(total: list[Words], part: tuple[ghost.Backward, Array]) -> tuple[list[Words], None]:
+        sums = [lattice.sum_rows(one_sum[None]) for one_sum in one(part)]
+        return [lattice.add(a, b) for a, b in zip(total, sums, strict=True)], None
+
+    return jax.lax.scan(body, start, parts)[0]

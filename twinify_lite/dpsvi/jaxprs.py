@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,9 +14,9 @@ from jaxtyping import Array
 _TRANSPARENT = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 
 
-def body(eqn: core.JaxprEqn, keep: Iterable[str] = ()) -> core.ClosedJaxpr | None:
-    """The program that `eqn` merely calls, or None where it does work of its own or is named in `keep`."""
-    if eqn.primitive.name not in _TRANSPARENT or eqn.params.get("name") in keep:
+def body(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
+    """The program that `eqn` merely calls, or None where it does work of its own."""
+    if eqn.primitive.name not in _TRANSPARENT:
         return None
     return eqn.params[_TRANSPARENT[eqn.primitive.name]]
 
@@ -35,21 +35,21 @@ def bind(eqn: core.JaxprEqn, values: Sequence[Any]) -> list[Any]:
     return core.jaxpr_as_fun(core.ClosedJaxpr(program, ()))(*given.values())
 
 
-def _evaluate_inlined(closed: core.ClosedJaxpr, values: Sequence[Any], keep: Iterable[str]) -> list[Any]:
+def _evaluate_inlined(closed: core.ClosedJaxpr, values: Sequence[Any]) -> list[Any]:
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(closed.jaxpr.invars, values, strict=True))
     for eqn in closed.jaxpr.eqns:
         inputs = [read(env, atom) for atom in eqn.invars]
-        inner = body(eqn, keep)
-        outputs = bind(eqn, inputs) if inner is None else _evaluate_inlined(inner, inputs, keep)
+        inner = body(eqn)
+        outputs = bind(eqn, inputs) if inner is None else _evaluate_inlined(inner, inputs)
         env.update(zip(eqn.outvars, outputs, strict=True))
     return [read(env, atom) for atom in closed.jaxpr.outvars]
 
 
-def flatten(fn: Callable, *args: Any, keep: Iterable[str] = ()) -> core.ClosedJaxpr:
-    """Trace `fn` into one list of equations: calls inlined except those named in `keep`, dead equations dropped."""
+def flatten(fn: Callable, *args: Any) -> core.ClosedJaxpr:
+    """Trace `fn` into one list of equations: calls inlined, dead equations dropped."""
     closed = jax.make_jaxpr(fn)(*args)
-    flat = jax.make_jaxpr(lambda *values: _evaluate_inlined(closed, values, keep))(*jax.tree.leaves(args))
+    flat = jax.make_jaxpr(lambda *values: _evaluate_inlined(closed, values))(*jax.tree.leaves(args))
     return core.ClosedJaxpr(flat.jaxpr.replace(eqns=_alive(flat.jaxpr)), flat.consts)
 
 
@@ -79,23 +79,6 @@ def dependence(closed: core.ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
         outputs = [True] * len(eqn.outvars) if inner is None else dependence(inner, inputs)
         tainted.update(var for var, mark in zip(eqn.outvars, outputs, strict=True) if mark)
     return [is_tainted(atom) for atom in closed.jaxpr.outvars]
-
-
-def talks(jaxpr: core.Jaxpr) -> bool:
-    """Whether a program calls back to Python or prints, anywhere in it: what it is given then leaves it."""
-    return bool(jaxpr.effects) or any(
-        "callback" in eqn.primitive.name
-        or eqn.primitive.name in ("infeed", "outfeed", "debug_print")
-        or any(talks(inner) for inner in _inside(eqn))
-        for eqn in jaxpr.eqns
-    )
-
-
-def _inside(eqn: core.JaxprEqn) -> Iterator[core.Jaxpr]:
-    for value in eqn.params.values():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(one, core.ClosedJaxpr | core.Jaxpr):
-                yield getattr(one, "jaxpr", one)
 
 
 def false_from(leaf: Array) -> Array:

@@ -5,18 +5,18 @@ Nothing here reads a value of the table: only the shapes and types of its column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend import core
 from jaxtyping import Array, PyTree
 from numpyro.infer.autoguide import AutoGuide
 
 from twinify_lite.dpsvi import jaxprs, starting
+from twinify_lite.dpsvi.allowed import refuse_strangers
 from twinify_lite.dpsvi.mixing import refuse_mixing
 from twinify_lite.dpsvi.sites import Trace, log_prob, plates_of, run, samples, sketch
 from twinify_lite.errors import ModelError
@@ -104,14 +104,33 @@ def count_rows(rows: PyTree) -> int:
     return sizes.pop()
 
 
-def refuse_columns_by_keyword(kwargs: Mapping[str, Any], number: int) -> None:
-    """Keyword arguments are public: one that has an entry for each row is surely a column in the wrong place."""
+def refuse_columns_by_keyword(kwargs: Mapping[str, Any], rows: int, public: Collection[str] = ()) -> None:
+    """Keyword arguments are public: one that has an entry for each row is likely a column in the wrong place.
+
+    `rows` is a public number of rows. The exact one may not enter, as a refusal would tell it.
+    """
     for name, value in kwargs.items():
-        if any(jnp.ndim(leaf) and jnp.shape(leaf)[0] == number > 1 for leaf in jax.tree.leaves(value)):
+        is_named = public == "all" or name in public
+        if not is_named and any(_is_as_long(leaf, rows) for leaf in jax.tree.leaves(value)):
             raise ModelError(
-                f"Keyword argument '{name}' has one entry for each row, and keyword arguments are public. "
-                "Pass columns of the table by position."
+                f"Keyword argument '{name}' has as many entries as num_obs_total says there are rows, and keyword "
+                "arguments are public. Pass columns of the table by position. If it is public (a grid, features of "
+                f'groups), say so: DPSVI(..., public=["{name}"]).'
             )
+
+
+def refuse_columns_outside(constants: Sequence[Any], rows: int, public: Collection[str] = ()) -> None:
+    """What a model reads from outside is public, too."""
+    if public != "all" and any(_is_as_long(constant, rows) for constant in constants):
+        raise ModelError(
+            "The model or guide reads an array that was not passed to it (a table outside the function?) and has as "
+            "many entries as num_obs_total says there are rows. Such an array would be public. Pass columns by "
+            'position. If it is public, pass it by keyword and name it: DPSVI(..., public=["name"]).'
+        )
+
+
+def _is_as_long(value: Any, rows: int) -> bool:
+    return jnp.ndim(value) > 0 and jnp.shape(value)[0] == rows > 1
 
 
 def find_structure(
@@ -219,7 +238,7 @@ def _refuse_what_is_personal(
     local: frozenset[str],
 ) -> None:
     _refuse_personal_parameters(sites, plate)
-    _refuse_callbacks(fn, one, kwargs, plate, which)
+    _refuse_strange_operations(fn, one, kwargs, plate, which)
     _refuse_data_outside(fn, one, kwargs, plate, local, which)
     _refuse_row_shapes(fn, one, many, kwargs, plate, local)
 
@@ -235,21 +254,12 @@ def _refuse_personal_parameters(trace: Trace, plate: str) -> None:
             )
 
 
-def _refuse_callbacks(fn: Callable, one: PyTree, kwargs: Mapping[str, Any], plate: str, which: str) -> None:
+def _refuse_strange_operations(fn: Callable, one: PyTree, kwargs: Mapping[str, Any], plate: str, which: str) -> None:
     def densities(rows: PyTree) -> list[Array]:
         sites = samples(run(fn, jax.random.key(0), {plate: jnp.arange(1)}, rows, kwargs))
         return [jnp.sum(log_prob(site)) for site in sites.values()]
 
-    refuse_talk(jax.make_jaxpr(densities)(one).jaxpr, which)
-
-
-def refuse_talk(program: core.Jaxpr, which: str) -> None:
-    """Refuse a traced program that hands what it is given to Python, or prints it."""
-    if jaxprs.talks(program):
-        raise ModelError(
-            f"The {which} calls back to Python or prints (jax.debug, pure_callback, io_callback), and what it is given "
-            "there are people's cells, which nobody paid for. Remove the call."
-        )
+    refuse_strangers(jax.make_jaxpr(densities)(one).jaxpr, which)
 
 
 def _refuse_data_outside(

@@ -54,6 +54,17 @@ def initial_state(svi: SVI, key: Array, rows: PyTree, init_params: dict | None, 
     return start(key) if traced(svi.constrain_fn.args) else state
 
 
+def parameter_shapes(svi: SVI, rows: PyTree, kwargs: dict[str, Any]) -> PyTree:
+    """The shapes of the unconstrained parameters, as `initial_state` would make them."""
+
+    def start(key: Array) -> PyTree:
+        return svi.optim.get_params(svi.init(key, *rows, **kwargs).optim_state)
+
+    shapes = jax.eval_shape(start, jax.random.key(0))
+    # The transforms are kept beside the state. Where a parameter's bounds were computed, they must be numbers.
+    return start(jax.random.key(0)) if traced(svi.constrain_fn.args) else shapes
+
+
 def traced(values: PyTree) -> list[Array]:
     """The arrays among `values` that stand for others, in a program that is being traced."""
     return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.core.Tracer)]

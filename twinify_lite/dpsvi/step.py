@@ -17,10 +17,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PyTree
 
 from twinify_lite import noise
-from twinify_lite.dpsvi import batches, clip
+from twinify_lite.dpsvi import batches, clip, lattice
 from twinify_lite.dpsvi.batches import Draw, Sampler
 from twinify_lite.dpsvi.elbo import SplitELBO
-from twinify_lite.dpsvi.gradient import ClippedSum, clipped_sum
+from twinify_lite.dpsvi.gradient import ClippedSum, WholeSum, float_sum, map_words, whole_sum
+from twinify_lite.dpsvi.lattice import Lattice
+from twinify_lite.dpsvi.row_program import RowProgram, isolated, trace_row
 from twinify_lite.receipt import Secrets
 
 # Rows and noise of several steps are drawn together, up to this many noise values, to spread the cost of starting a
@@ -59,12 +61,14 @@ class Training:
     person_latents: frozenset[str]
     person_params: tuple[bool, ...]
     particles: int
-    rule: clip.ClipRule
-    coordinates: int
-    scales: clip.NoiseScales | None
-    expected_batch: float
-    steps: int | None
+    rule: clip.ClipRule = field(default_factory=partial(clip.ClipRule, start=None))
+    expected_batch: float = 1.0
+    steps: int | None = None
     mesh: Mesh | None = None
+    #: One person's backward pass, and the lattice on which the sums over persons are released; None where nobody is
+    #: protected.
+    program: RowProgram | None = None
+    lattice: Lattice | None = None
 
 
 def step(
@@ -83,12 +87,11 @@ def step(
     (latents, _), pull_back = jax.vjp(draw, params)
     shared = (used(latents, training), select(params, training.person_params))
     private = _private_sum(training, state.clip_norm, shared, params, sampler, table, batch)
-    clip_norm = state.clip_norm
-    total, surplus = private.gradient, private.unclipped - 0.5 * batch.count
-    if training.scales is not None:
-        total, surplus = clip.add_noise(training.scales, clip_norm, total, surplus, drawn)
+    total, clip_norm = private.gradient, state.clip_norm
+    if training.lattice is not None:
+        total, surplus = clip.add_noise(private, drawn, training.lattice)
         clip_norm = clip.move(training.rule, clip_norm, surplus, training.expected_batch, state.step)
-    del private, surplus
+    del private
     by_latents, by_params = jax.tree.map(lambda leaf: sampler.rows_over_batch * leaf, total)
     (gradient,) = pull_back(({**jax.tree.map(jnp.zeros_like, latents), **by_latents}, jnp.ones(())))
     gradient = _add_selected(gradient, by_params, training.person_params)
@@ -118,6 +121,23 @@ def person_value(training: Training, shared: PyTree, params: PyTree, keyed_row: 
     return jnp.mean(values(latents, keys))
 
 
+def trace_person(training: Training, params: PyTree) -> RowProgram:
+    """The checked program of one person's backward pass; the model and the guide are not called again for persons."""
+    shared = jax.eval_shape(partial(draw_shared, training), params, jax.random.key(0))
+    batch = jax.eval_shape(lambda: made_up_batch(training, training.split.structure.made_up, 1))
+    row = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), batch)
+    return trace_row(partial(person_value, training), shared, params, row)
+
+
+def _needs_keys(training: Training) -> bool:
+    return bool(training.split.structure.local)
+
+
+def made_up_batch(training: Training, rows: PyTree, number: int) -> tuple[Array | None, PyTree]:
+    """`number` invented rows as a microbatch, with what the guide draws for each."""
+    return (_personal_keys(jax.random.key(1), jnp.int32(0), number) if _needs_keys(training) else None, rows)
+
+
 def _private_sum(
     training: Training,
     clip_norm: Float[Array, ""],
@@ -126,20 +146,23 @@ def _private_sum(
     sampler: Sampler,
     table: PyTree,
     batch: Draw,
-) -> ClippedSum:
+) -> WholeSum | ClippedSum:
     """The clipped sum over the whole batch, one microbatch after the other."""
-    needs_keys = bool(training.split.structure.local)
+    # Between barriers, so that a row's pass compiles to the same instructions whatever stands around it.
+    shared, params = isolated((shared, params))
 
-    def one(start: Array, index: Array, mask: Array) -> ClippedSum:
+    def one(start: Array | int, index: Array, mask: Array) -> WholeSum | ClippedSum:
         rows = jax.tree.map(lambda column: column[index], table)
-        rows = _spread(rows, training.mesh)
         # A person's place in the batch shifts when another joins or leaves, so what a place draws must be as secret
         # as who stands there: then every person's draws are alike, whatever the others do.
-        keys = _personal_keys(batch.local_key, start, sampler.microbatch) if needs_keys else None
-        value = lambda shared, keyed_row: person_value(training, shared, params, keyed_row)  # noqa: E731
-        return clipped_sum(value, shared, (keys, rows), mask=mask, clip_norm=clip_norm)
+        keys = _personal_keys(batch.local_key, start, sampler.microbatch) if _needs_keys(training) else None
+        rows = isolated(spread((keys, rows), training.mesh))
+        given = training.program, shared, params, rows
+        if training.lattice is None:
+            return float_sum(*given, mask=mask, clip_norm=clip_norm)
+        return whole_sum(*given, mask=mask, clip_norm=clip_norm, on=training.lattice)
 
-    def body(carry: tuple[Array, ClippedSum]) -> tuple[Array, ClippedSum]:
+    def body(carry: tuple[Array, WholeSum | ClippedSum]) -> tuple[Array, WholeSum | ClippedSum]:
         start, total = carry
         # The first microbatch was drawn together with those of the steps around this one.
         index, mask = jax.lax.cond(
@@ -147,13 +170,27 @@ def _private_sum(
             lambda: (batch.first, jnp.arange(sampler.microbatch) < batch.count),
             lambda: batches.places(sampler, batch.round_keys, batch.count, start),
         )
-        return start + sampler.microbatch, jax.tree.map(jnp.add, total, one(start, index, mask))
+        return start + sampler.microbatch, _joined(total, one(start, index, mask))
 
-    if sampler.table is None and sampler.size <= sampler.microbatch:
+    if sampler.is_one_microbatch:
         return one(jnp.int32(0), batch.first, jnp.arange(sampler.microbatch) < batch.count)
-    zeros = ClippedSum(jax.tree.map(jnp.zeros_like, shared), jnp.zeros(()))
-    _, total = jax.lax.while_loop(lambda carry: carry[0] < batch.count, body, (jnp.int32(0), zeros))
-    return total
+    start = jnp.int32(0), _no_rows(training, shared, clip_norm)
+    return jax.lax.while_loop(lambda carry: carry[0] < batch.count, body, start)[1]
+
+
+def _no_rows(training: Training, shared: PyTree, clip_norm: Float[Array, ""]) -> WholeSum | ClippedSum:
+    if training.lattice is None:
+        return ClippedSum(jax.tree.map(jnp.zeros_like, shared), jnp.zeros(()))
+    words = jax.tree.map(lambda leaf: lattice.zeros(leaf.shape), shared)
+    return WholeSum(words, lattice.zeros(()), clip_norm / training.lattice.limit)
+
+
+def _joined(total: WholeSum | ClippedSum, more: WholeSum | ClippedSum) -> WholeSum | ClippedSum:
+    """The sum over two microbatches."""
+    if isinstance(total, ClippedSum):
+        return jax.tree.map(jnp.add, total, more)
+    words = map_words(lattice.add, total.words, more.words)
+    return WholeSum(words, lattice.add(total.count, more.count), total.unit)
 
 
 def _personal_keys(key: Array, start: Array, number: int) -> Array:
@@ -200,10 +237,10 @@ def run_one(
 def draw_step(training: Training, sampler: Sampler, secrets: Secrets, number: Array) -> tuple[Draw, Array]:
     """The secret randomness of step `number`: its rows and its noise."""
     batch = batches.draw(sampler, jax.random.fold_in(secrets.rows, number))
-    if training.scales is None:
+    if training.lattice is None:
         return batch, jnp.zeros(0, jnp.int32)
     key = jax.random.fold_in(secrets.noise, number)
-    return batch, noise.draw(key, noise_size(training), training.scales.lattice.law)
+    return batch, noise.draw(key, noise_size(training), training.lattice.law)
 
 
 def _draw_steps(training: Training, sampler: Sampler, secrets: Secrets, first: Array, size: int) -> tuple[Draw, Array]:
@@ -215,17 +252,17 @@ def _draw_steps(training: Training, sampler: Sampler, secrets: Secrets, first: A
 
 def noise_size(training: Training) -> int:
     """Coordinates of the private sum and one for the clip count; if they are many, up to whole blocks."""
-    numbers = training.coordinates + 1
+    numbers = training.program.summed.coordinates + 1
     return numbers if numbers <= noise.BLOCK else -(-numbers // noise.BLOCK) * noise.BLOCK
 
 
 def group_size(training: Training) -> int:
     """How many steps are drawn together."""
-    numbers = 0 if training.scales is None else noise_size(training)
+    numbers = 0 if training.lattice is None else noise_size(training)
     return max(1, min(_LARGEST_GROUP, _GROUP_NUMBERS // max(1, numbers)))
 
 
-def _spread(rows: PyTree, mesh: Mesh | None) -> PyTree:
+def spread(rows: PyTree, mesh: Mesh | None) -> PyTree:
     """Divide a microbatch among the devices of a mesh."""
     if mesh is None:
         return rows

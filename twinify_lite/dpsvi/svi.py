@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,12 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, PyTree
 from numpyro.infer import ELBO, SVI
 from numpyro.infer.svi import SVIRunResult
+from numpyro.optim import SGD
 from tqdm.auto import tqdm
 
 from twinify_lite import accountant, noise, rng
 from twinify_lite.accountant import FixedSizeGaussian, Mechanism, NotPrivate, PoissonGaussian
-from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, rows, sites, starting, step
-from twinify_lite.dpsvi.gradient import numbers_per_row, row_norms
+from twinify_lite.dpsvi import batches, clip, elbo, jaxprs, lattice, row_program, rows, sites, starting, step
 from twinify_lite.dpsvi.plan import NoiseScale
 from twinify_lite.dpsvi.step import DPSVIState, Training
 from twinify_lite.errors import BudgetExceeded, ModelError, PrivacyParameterError, ReceiptError
@@ -51,6 +51,9 @@ class DPSVI:
     way. `num_obs_total` is a public or noisy number of rows; a model that takes `N` or `num_obs_total` is given it.
     With `FixedSizeGaussian` it is the exact number, public under substitution: a batch is paid for as a share of it.
     A `structure` that `find_structure` has found for the same model, guide and kinds of columns is not found again.
+
+    What goes by keyword is public. An array that is as long as `num_obs_total` is likely a column in the wrong place,
+    and refused unless `public` names it; so is one that the model reads from outside, unless `public` says "all".
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class DPSVI:
         plate: str | None = None,
         mesh: Mesh | None = None,
         structure: rows.Structure | None = None,
+        public: Collection[str] | Literal["all"] = (),
         **static_kwargs: Any,
     ):
         self.receipt = _receipt(dp_scale)
@@ -74,7 +78,7 @@ class DPSVI:
         self.static_kwargs = {**_row_count_kwargs(model, self.num_obs_total), **static_kwargs}
         self._term = _term(loss)
         self._rule = clip.clip_rule(clip_norm)
-        self._plate, self._mesh, self._known = plate, mesh, structure
+        self._plate, self._mesh, self._known, self._public = plate, mesh, structure, public
         self._svi = SVI(sites.PlatesInOrder(model), guide, optim, loss)
         self._training: Training | None = None
         self._compiled: dict[tuple, tuple[Callable, dict]] = {}
@@ -99,15 +103,15 @@ class DPSVI:
         and what the guide draws for one person get fresh secret keys, which never leave this object.
         """
         columns = _as_columns(args)
-        number = rows.count_rows(columns)
         kwargs = {**self.static_kwargs, **kwargs}
-        rows.refuse_columns_by_keyword(kwargs, number)
+        rows.refuse_columns_by_keyword(kwargs, self.num_obs_total, self._public)
         structure = self._known
         if structure is None or not structure.is_of(self.model, self.guide, columns, self._plate):
             structure = rows.find_structure(self.model, self.guide, columns, kwargs, self._plate)
         rng_key, key_init = jax.random.split(rng_key)
         initial = starting.initial_state(self._svi, key_init, structure.made_up, init_params, kwargs)
-        training = self._prepare(structure, kwargs, initial, number)
+        training = self._prepare(structure, kwargs, initial)
+        self._refuse_coarse_sampling(training)
         self._secrets = self.receipt.redeem((PoissonGaussian, FixedSizeGaussian, NotPrivate))
         with jax.ensure_compile_time_eval():
             words = np.stack([jax.random.key_data(key) for key in self._secrets])
@@ -132,7 +136,7 @@ class DPSVI:
         and `run` is faster); anything else is refused, and so is `vmap` over anything that the step depends on.
         """
         columns = _as_columns(args)
-        training = self._with(kwargs, columns)
+        training = self._with(kwargs)
         sampler = self._sampler(columns, is_batch=isinstance(self.mechanism, FixedSizeGaussian | NotPrivate))
         traced = starting.traced((svi_state, columns, kwargs))
         secrets = self._take_steps(svi_state, 1, traced)
@@ -200,39 +204,61 @@ class DPSVI:
             raise ModelError("Call init() or run() first.")
         return self._training
 
-    def _with(self, kwargs: dict[str, Any], columns: PyTree) -> Training:
+    def _with(self, kwargs: dict[str, Any]) -> Training:
         training = self._ready()
         if not kwargs:
             return training
-        rows.refuse_columns_by_keyword(kwargs, rows.count_rows(columns))
+        rows.refuse_columns_by_keyword(kwargs, self.num_obs_total, self._public)
         split = dataclasses.replace(training.split, kwargs={**training.split.kwargs, **kwargs})
-        return dataclasses.replace(training, split=split)
+        params = self.optim.get_params(self._initial)
+        return self._traced(dataclasses.replace(training, split=split), params)
 
-    def _prepare(self, structure: rows.Structure, kwargs: dict[str, Any], initial: Any, number: int) -> Training:
+    def _prepare(self, structure: rows.Structure, kwargs: dict[str, Any], initial: Any) -> Training:
         private = not isinstance(self.mechanism, NotPrivate)
         rate = self.mechanism.sampling_rate if private else 1.0
-        split = elbo.SplitELBO(model=self.model, guide=self.guide, structure=structure, term=self._term, kwargs=kwargs)
-        training = Training(
-            split=split,
-            optim=self.optim,
-            constrain=self._svi.constrain_fn,
-            person_latents=structure.latents,
-            person_params=(),
-            particles=self.loss.num_particles,
+        params = self.optim.get_params(initial.optim_state)
+        training = dataclasses.replace(
+            _about_persons(self._svi, self._term, structure, kwargs, params),
             rule=self._rule if private else dataclasses.replace(self._rule, share=0.0),
-            coordinates=0,
-            scales=None,
             expected_batch=rate * self.num_obs_total,
             steps=self.mechanism.steps if private else None,
             mesh=self._mesh,
         )
-        params = self.optim.get_params(initial.optim_state)
-        latents, chosen = elbo.what_persons_use(split, training.constrain, params, number)
-        training = dataclasses.replace(training, person_latents=latents, person_params=chosen)
-        shared = jax.eval_shape(partial(step.draw_shared, training), params, jax.random.key(0))
-        coordinates = sum(leaf.size for leaf in jax.tree.leaves(shared))
-        scales = clip.noise_scales(self._rule, self.mechanism.noise_multiplier, coordinates) if private else None
-        return dataclasses.replace(training, coordinates=coordinates, scales=scales)
+        training = self._traced(training, params)
+        if not private:
+            return training
+        on = lattice.lattice_for(training.program.summed, self.mechanism.noise_multiplier, self._rule.share)
+        training = dataclasses.replace(training, lattice=on)
+        if not isinstance(self.mechanism, PoissonGaussian) or self._places_agree(training, params):
+            return training
+        # Slow and safe: rows one after the other, so that the place of none can show in its bits.
+        return dataclasses.replace(training, program=training.program._replace(one_by_one=True))
+
+    def _traced(self, training: Training, params: PyTree) -> Training:
+        """With the checked program of one person, which alone sees rows from here on."""
+        program = step.trace_person(training, params)
+        rows.refuse_columns_outside(program.forward.closed.consts, self.num_obs_total, self._public)
+        is_slow = training.program is not None and training.program.one_by_one
+        return dataclasses.replace(training, program=program._replace(one_by_one=is_slow))
+
+    def _places_agree(self, training: Training, params: PyTree) -> bool:
+        """Whether a row's pass has the same bits at every place of the batches to come."""
+        if starting.traced((params, training.split.kwargs)):
+            return False
+        structure, number = training.split.structure, self._width(training)
+        invented = rows.invent_rows(structure.made_up, structure.kinds, number, seed=2)
+        shared = starting.jit_once(partial(step.draw_shared, training))(params, jax.random.key(0))
+        batch = step.made_up_batch(training, invented, number)
+        spread = partial(step.spread, mesh=self._mesh)
+        return row_program.places_agree(training.program, shared, params, batch, spread)
+
+    def _width(self, training: Training) -> int:
+        numbers = training.program.numbers_per_row
+        return batches.width(self.mechanism, self.num_obs_total, numbers, self._devices)
+
+    @property
+    def _devices(self) -> int:
+        return 1 if self._mesh is None else self._mesh.devices.size
 
     def _first_clip_norm(self, optim_state: Any, key: Array) -> Float[Array, ""]:
         """The user's, or the median norm over made-up rows, from which the automatic rule moves on."""
@@ -242,13 +268,12 @@ class DPSVI:
             return jnp.float32(jnp.inf)
         training = self._ready()
         structure = training.split.structure
-        invented = rows.invent_rows(structure.made_up, structure.kinds, 64, seed=1)
+        batch = step.made_up_batch(training, rows.invent_rows(structure.made_up, structure.kinds, 64, seed=1), 64)
 
         @starting.jit_once
         def norms_of(params: PyTree, key: Array) -> Array:
-            value = lambda shared, row: step.person_value(training, shared, params, row)  # noqa: E731
             shared = step.draw_shared(training, params, key)
-            return row_norms(value, shared, (jax.random.split(key, 64), invented))
+            return row_program.passes(training.program, shared, params, batch)[1]
 
         norms = norms_of(self.optim.get_params(optim_state), key)
         median = jnp.nanmedian(jnp.where(jnp.isfinite(norms) & (norms > 0), norms, jnp.nan))
@@ -262,17 +287,10 @@ class DPSVI:
 
     def _make_sampler(self, number: int, is_batch: bool) -> batches.Sampler:
         training = self._ready()
-        row = (jax.random.key(0), jax.tree.map(lambda column: column[0], training.split.structure.made_up))
-        params = self.optim.get_params(self._initial)
-        shared = jax.eval_shape(partial(step.draw_shared, training), params, row[0])
-        numbers = numbers_per_row(lambda shared, row: step.person_value(training, shared, params, row), shared, row)
-        devices = 1 if self._mesh is None else self._mesh.devices.size
         if not is_batch:
-            sampler = batches.sampler_for(self.mechanism, number, numbers, devices)
-            self._refuse_coarse_sampling(sampler)
-            return sampler
-        sampler = batches.whole_batch(number, numbers, self.num_obs_total / number, devices)
-        self._refuse_coarse_sampling(sampler)
+            return batches.sampler_for(self.mechanism, number, self._width(training))
+        numbers = training.program.numbers_per_row
+        sampler = batches.whole_batch(number, numbers, self.num_obs_total / number, self._devices)
         if isinstance(self.mechanism, FixedSizeGaussian):
             paid = self.mechanism.sampling_rate * self.num_obs_total
             if number > paid * (1 + 1e-6):
@@ -282,18 +300,16 @@ class DPSVI:
                 )
         return sampler
 
-    def _refuse_coarse_sampling(self, sampler: batches.Sampler) -> None:
+    def _refuse_coarse_sampling(self, training: Training) -> None:
         """The accountant keeps a share of delta for the samplers' own errors: see that it covers them."""
-        if isinstance(self.mechanism, NotPrivate):
+        if training.lattice is None:
             return
-        training = self._ready()
-        drawn = batches.error_bound(sampler)
-        drawn += noise.error_bound(training.coordinates + 1, training.scales.lattice.law)
-        error = self.mechanism.steps * drawn
+        drawn = noise.error_bound(training.program.summed.coordinates + 1, training.lattice.law)
+        error = self.mechanism.steps * (drawn + batches.error_bound(self.mechanism))
         if error > self.receipt.sampling_allowance:
             raise PrivacyParameterError(
-                "So many steps and parameters at such an epsilon need a larger delta, because rows and noise are drawn "
-                "from finitely many bits. Lower epsilon, raise delta, or take fewer steps."
+                "This many steps and parameters at such an epsilon need a larger delta, because rows and noise are "
+                "drawn from finitely many bits. Lower epsilon, raise delta, or take fewer steps."
             )
 
     def _groups(self, steps: int) -> int:
@@ -306,7 +322,7 @@ class DPSVI:
         ids = tuple((name, id(value)) for name, value in sorted(kwargs.items()))
         key = (program, sampler.rows, sampler.rows_over_batch, static, ids)
         if key not in self._compiled:
-            compiled = jax.jit(partial(program, self._with(kwargs, columns), sampler, *static))
+            compiled = jax.jit(partial(program, self._with(kwargs), sampler, *static))
             self._compiled[key] = (compiled, kwargs)  # holding kwargs keeps their ids theirs
         return self._compiled[key][0]
 
@@ -345,6 +361,31 @@ class DPSVI:
     def _refuse_extra_steps(self, number: int) -> None:
         if not isinstance(self.mechanism, NotPrivate) and number > self.mechanism.steps:
             raise BudgetExceeded(f"The receipt pays for {self.mechanism.steps} steps, not for {number}.")
+
+
+def refuse_unsafe(
+    model: Callable, guide: Callable, loss: ELBO, structure: rows.Structure, kwargs: dict[str, Any]
+) -> None:
+    """Raise the `ModelError` that `DPSVI.init` would, from shapes alone: nothing is computed, compiled or paid for."""
+    svi = SVI(sites.PlatesInOrder(model), guide, SGD(1.0), loss)
+    params = starting.parameter_shapes(svi, structure.made_up, kwargs)
+    step.trace_person(_about_persons(svi, _term(loss), structure, kwargs, params), params)
+
+
+def _about_persons(
+    svi: SVI, term: Callable, structure: rows.Structure, kwargs: dict[str, Any], params: PyTree
+) -> Training:
+    """What is known of a training from its model and guide alone: which latents and parameters persons use."""
+    split = elbo.SplitELBO(model=svi.model, guide=svi.guide, structure=structure, term=term, kwargs=kwargs)
+    latents, chosen = elbo.what_persons_use(split, svi.constrain_fn, params)
+    return Training(
+        split=split,
+        optim=svi.optim,
+        constrain=svi.constrain_fn,
+        person_latents=latents,
+        person_params=chosen,
+        particles=svi.loss.num_particles,
+    )
 
 
 def _receipt(dp_scale: Receipt | NoiseScale | Any) -> Receipt:

@@ -13,9 +13,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from numpyro import handlers
 from numpyro.distributions import biject_to
+from numpyro.infer import Trace_ELBO
 
 from twinify_lite.dpsvi.rows import Structure, find_structure
 from twinify_lite.dpsvi.starting import jit_once
+from twinify_lite.dpsvi.svi import refuse_unsafe
 from twinify_lite.models.guessing import made_up_schema, without_levels
 from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays, misspelt, sketch
 from twinify_lite.models.rows import PLATE
@@ -110,6 +112,7 @@ def _try_rows(seen: Look, scaled: bool) -> Trial:
     program = plain.scaled() if scaled else plain
     guide = program.guide()
     structure = find_structure(program.model, guide, (table,), {"N": _ROWS}, PLATE)
+    refuse_unsafe(program.model, guide, Trace_ELBO(), structure, {"N": _ROWS})
     problems = tuple(_not_finite(plain, table))
     return Trial(seen=seen, problems=problems, program=program, guide=guide, structure=structure)
 
