@@ -26,6 +26,7 @@ from twinify_lite.ledger import Ledger
 from twinify_lite.receipt import Receipt
 from twinify_lite.request import Ready, Request
 from twinify_lite.schema import Schema
+from twinify_lite.schema.doubts import doubts
 from twinify_lite.table import PrivateTable
 
 Progress = Callable[[str, int, int], None]
@@ -78,7 +79,10 @@ def require_plan(request: Request, ready: Ready, *, is_paid: bool = False) -> No
 
 
 def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
-    """What a fit would plan and spend if there were as many rows as the options suppose. It looks at none of them."""
+    """What a fit would plan and spend if there were as many rows as the options suppose, and what to look at before.
+
+    No row is looked at for the plan. The `doubts` are read from the rows, for their holder alone, and say so.
+    """
     options = request.settings
     rows = _supposed(options.pop("rows", None), ready.schema)
     request = dataclasses.replace(request, options=options)
@@ -92,6 +96,7 @@ def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
         **{f"noise of {receipt.what}": _noise(receipt) for receipt in ledger.receipts},
         "epsilon": ledger.spent[0],
         "delta": ledger.spent[1],
+        "doubts": doubts(ready.table, ready.schema, ready.declared),
     }
 
 

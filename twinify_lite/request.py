@@ -95,7 +95,7 @@ class Request:
             raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
         taken = [] if table is raw else taken_from(raw, fill(None, raw))
         taken += [*taken_from(table, begun), *family.notes]
-        return Ready(family, table, begun, tuple(dict.fromkeys(taken)))
+        return Ready(family, table, begun, tuple(dict.fromkeys(taken)), frozenset(declared or ()))
 
     def family(self, declared: Schema | None) -> Any:
         """What plans and fits the model that was asked for."""
@@ -129,12 +129,16 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A table that can be fitted, and what is `taken` from it without being paid for, in sentences."""
+    """A table that can be fitted, and what is `taken` from it without being paid for, in sentences.
+
+    `declared` are the columns that the caller's schema names; the others are guessed.
+    """
 
     family: Any
     table: PrivateTable
     schema: Schema
     taken: tuple[str, ...]
+    declared: frozenset[str] = frozenset()
 
     def note_public(self, ledger: Ledger) -> None:
         """Have the ledger's statement say what was taken."""

@@ -124,7 +124,8 @@ def dry_run(
 ) -> dict[str, Any]:
     """The plan of a fit: every setting and the noise of every release. Spends nothing, so the row count is supposed.
 
-    The count is that of the schema, of `options["rows"]`, or 10,000.
+    The count is that of the schema, of `options["rows"]`, or 10,000. `doubts` are sentences about columns whose kind
+    their cells speak against: read from the rows without noise, for whoever holds them, and not for sharing.
     """
     request = Request(
         epsilon=epsilon,
