@@ -154,10 +154,10 @@ class Run:
             rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
             progress(COUNTED, rows, rows)
             plans = Plans.of(request, ready, rows, ledger)
-            receipts = plans.pay(ledger)
+            plans.pay(ledger)
             facts = {"version": __version__, "request": request.facts(ready), "rows": rows, "left": plans.left}
             checkpoint.begin(facts={**facts, "run": ledger.run}, statement=ledger.statement().to_json())
-        return cls(ready.family, plans.model, ledger, receipts, rows, checkpoint)
+        return cls(ready.family, plans.model, ledger, {r.what: r for r in ledger.receipts}, rows, checkpoint)
 
     @classmethod
     def resume(cls, request: Request, ready: Ready, path: str | os.PathLike[str] | None) -> Run:

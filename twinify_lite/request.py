@@ -105,7 +105,7 @@ class Request:
         if found.name == "auto":
             from twinify_lite.auto import Auto
 
-            return Auto(self.target)
+            return Auto(self.target, frozenset(declared or ()))
         from twinify_lite.models.family import Family
 
         return Family(found, self.target)
