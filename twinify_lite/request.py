@@ -18,6 +18,7 @@ from twinify_lite.discover import begin, taken_from
 from twinify_lite.errors import ModelError, PrivacyParameterError, SchemaError
 from twinify_lite.ledger import Ledger
 from twinify_lite.policy import given_columns
+from twinify_lite.quiet import quietly
 from twinify_lite.schema import Schema
 from twinify_lite.schema.draft import fill
 from twinify_lite.table import PrivateTable, read_table
@@ -86,8 +87,9 @@ class Request:
         declared = declared_in(schema, accept)
         family = self.family(declared)
         raw = read_as_declared(data, declared)
-        table = family.prepare(raw)
-        begun = begin(table, declared)
+        with quietly():
+            table = family.prepare(raw)
+            begun = begin(table, declared)
         require_columns(begun)
         if self.policy is not None:
             self.policy.check_columns(_columns_of(family, begun, raw, table))

@@ -32,6 +32,7 @@ from twinify_lite.fitting import (
 )
 from twinify_lite.locking import held
 from twinify_lite.policy import Policy, as_policy
+from twinify_lite.quiet import quietly
 from twinify_lite.request import Request
 from twinify_lite.schema import Schema
 from twinify_lite.table.frames import as_frame
@@ -97,7 +98,7 @@ def fit(
         else:
             require_room(request, ready)
             run = Run.start(request, ready, Checkpoint(checkpoint), report)
-        with telling_what_was_spent(run.ledger):
+        with telling_what_was_spent(run.ledger), quietly():
             complete = run.discover(ready)
             fitted = run.fit(complete, ready.table, report)
             run.ledger.settle()

@@ -31,6 +31,7 @@ from twinify_lite.encode.refusals import ambiguous_names, refuse
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
 from twinify_lite.exact import Bits, discrete_laplace
 from twinify_lite.ledger import Ledger
+from twinify_lite.quiet import quietly
 from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import fill
@@ -92,7 +93,9 @@ def discover(
     for taken in taken_from(table, schema):
         ledger.treat_as_public(taken)
     rows = count_rows(table, schema, ledger, share=_ROWS * share)
-    return run(table, schema, budget.pay(ledger), rows=rows)
+    payment = budget.pay(ledger)
+    with quietly():
+        return run(table, schema, payment, rows=rows)
 
 
 def begin(table: PrivateTable, declared: Schema | None) -> Schema:
