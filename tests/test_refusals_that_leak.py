@@ -3,9 +3,11 @@
 import itertools
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import twinify_lite as tw
 from twinify_lite.cli import main
 
 
@@ -72,3 +74,34 @@ def test_decimal_commas_change_no_exit_code(schema, more):
     ends = [ended(["x;y", *["1,5;a"] * cells, *["none;b"] * nones], schema, *more) for cells, nones in ((2, 1), (3, 0))]
     assert ends[0] == ends[1]
     assert ends[0][0] == 0
+
+
+def told(lines, schema=None, *more):
+    """What a dry run says, and what a fit does."""
+    ended(lines, schema)
+    flags = [] if schema is None else ["--schema", "schema.toml"]
+    dry = twin("fit", "data.csv", "--epsilon", 1, "--dry-run", *flags, *more)
+    return dry.stderr, twin("fit", "data.csv", "--epsilon", 0.1, *flags, "--force").output
+
+
+def test_a_dry_run_tells_of_doubts_and_a_fit_of_none():
+    dry, fitted = told(["x;y", *["1,5;a", "2,5;b"] * 20])
+    assert "Column 'x' looks like numbers with decimal commas: add --decimal ," in dry
+    assert "do not share it" in dry
+    assert "decimal" not in fitted
+    dry, _ = told(["x;y", *["1,5;a", "2,5;b"] * 20], COMMAS)
+    assert "share" not in dry
+    dry, fitted = told(mixed(20, 30), DECLARED % "true")
+    assert "Column 'x': most of its cells are not whole numbers." in dry
+    assert "do not share it" in dry
+    assert "whole numbers" not in fitted
+
+
+def test_users_of_python_are_told_of_doubts_too():
+    frame = pd.DataFrame({"x": ["about 3", "about 4"] * 50, "y": ["a", "b"] * 50})
+    (doubt,) = tw.dry_run(frame, epsilon=1, schema=tw.Schema.from_toml(DECLARED % "true"))["doubts"]
+    assert doubt.startswith("Column 'x': most of its cells are not whole numbers.")
+    assert tw.dry_run(frame, epsilon=1)["doubts"] == []
+    tw.write_table(pd.DataFrame({"x": ["1,5", "2,5"] * 50}), "commas.csv")
+    (doubt,) = tw.dry_run("commas.csv", epsilon=1)["doubts"]
+    assert "decimal commas" in doubt
