@@ -11,7 +11,7 @@ from twinify_lite import DiscreteLaplace, Gaussian, Ledger, artifact
 from twinify_lite.errors import BudgetExceeded, ModelError
 from twinify_lite.fitting import COUNTED
 from twinify_lite.schema import Schema
-from twinify_lite.statement import FIT, STYLE
+from twinify_lite.statement import STYLE
 
 SCHEMA = '[columns.age]\nkind = "integer"\nmin = 0\nmax = 9\nnullable = false\n'
 SCHEMA += '[columns."s\\u001b[31mex"]\nkind = "category"\nlevels = ["f", "m"]\nnullable = false\n'
@@ -68,7 +68,6 @@ def fit(data, *, epsilon, delta=1e-6, insecure_seed=None, relation="add-remove",
         raise KeyboardInterrupt
     ledger = Ledger(epsilon, delta, relation=relation, insecure_seed=insecure_seed)
     ledger.treat_as_public(STYLE)
-    ledger.treat_as_public(FIT)
     ledger.spend(DiscreteLaplace(scale=50 / epsilon), "row count").redeem(DiscreteLaplace)
     rows = asked.get("rows", 1000)
     progress(COUNTED, rows, rows)

@@ -17,6 +17,7 @@ from tables import hospital
 
 import twinify_lite as tw
 from twinify_lite.errors import TwinError
+from twinify_lite.schema.doubts import doubts
 
 WORDS = ("CANARY", "7f3a9c", "98765", "4321.5", "1887-06-05")
 SECRET = {
@@ -104,10 +105,12 @@ def test_what_is_decoded_holds_no_cell_of_one_person(csv):
         assert not sings(buffer.getvalue())
 
 
-WRONG = {
+MISFITS = {
     "levels that do not fit": '[columns.ward]\nkind = "category"\nlevels = ["here", "there"]\nnullable = true',
     "a number that is text": '[columns.note]\nkind = "number"\nmin = 0\nmax = 1\nnullable = false',
     "a date that is text": '[columns.note]\nkind = "datetime"\nmin = 2000-01-01\nmax = 2001-01-01\nnullable = false',
+}
+WRONG = {
     "a column that is not there": '[columns.wart]\nkind = "number"',
     "a constraint that is not there": 'constraints = ["agee <= cost"]\n[columns.age]\nkind = "integer"',
 }
@@ -122,6 +125,16 @@ def test_a_schema_that_does_not_fit_is_refused_without_a_cell(csv, wrong):
     with pytest.raises(TwinError) as caught:
         use()
     assert not sings(in_full(caught.value))
+
+
+@pytest.mark.parametrize("wrong", MISFITS)
+def test_a_schema_that_cells_do_not_fit_is_not_refused_and_shows_none_of_them(csv, wrong):
+    table = tw.read_table(csv)
+    found = tw.discover(table, tw.Schema.from_toml(MISFITS[wrong]), ledger=tw.Ledger(1.0))
+    arrays = tw.encode(found.schema, table)
+    told = doubts(table, found.schema, declared=tw.Schema.from_toml(MISFITS[wrong]))
+    assert len(told) == 1
+    assert not sings("\n".join([*found.notes, *told, found.schema.to_toml(), *arrays]))
 
 
 def test_a_table_cannot_be_carried_away(csv):

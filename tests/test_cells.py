@@ -19,10 +19,10 @@ from twinify_lite.cells import (
     integers,
     numbers,
     read,
+    says_something,
     texts,
     write,
 )
-from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column
 
 # -- texts ------------------------------------------------------------------------------------------------------------
@@ -168,11 +168,21 @@ def test_an_ordinal_of_categories_keeps_its_order():
 # -- what fits --------------------------------------------------------------------------------------------------------
 
 
-def test_most_cells_must_fit_but_those_that_say_nothing_do_not_count():
+def test_cells_that_do_not_fit_are_missing_however_many_they_are():
     assert read(column("integer"), pa.array(["1", *["", " ", "NA", "nan", "?", None] * 9])).state[0] == 0
     assert read(column("number"), pa.array([1.0, *[np.nan] * 9])).state.tolist() == [0] + [MISSING] * 9
-    with pytest.raises(SchemaError, match="most of its cells"):
-        read(column("integer"), pa.array(["1", "2", "a", "b", "c"]))
+    for words in range(8):
+        found = read(column("integer"), pa.array(["1", "2", *["a"] * words]))
+        assert found.state.tolist() == [0, 0] + [MISSING] * words
+    levels = read(column("category", levels=("x",), other="rest"), pa.array(["x", "a", "b", "c"]))
+    assert (levels.value.tolist(), levels.state.tolist()) == ([0, 1, 1, 1], [0] * 4)
+
+
+def test_texts_that_say_nothing_of_a_kind_are_told_from_those_that_do():
+    cells = pa.array(["1", "", " ", "NA", "nan", "?", None, "a"])
+    assert says_something(column("integer"), cells).tolist() == [True, *[False] * 6, True]
+    levels = says_something(column("category", levels=("a",)), cells)
+    assert levels.tolist() == [True, False, False, True, True, True, False, True]
 
 
 def test_chunks_and_their_absence_make_no_difference():

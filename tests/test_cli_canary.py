@@ -108,11 +108,27 @@ def test_no_other_file_is_left_and_no_name_sings(folder):
     assert not any(map(sings, names))
 
 
+WRONG = '[columns.ward]\nkind = "number"\nmin = 0\nmax = 1\nnullable = false\n'
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["fit", "dry run"])
+def test_a_fit_to_a_schema_that_most_cells_do_not_fit_does_not_sing(folder, more):
+    (folder / "misfit.toml").write_text(WRONG)
+    code, output = twin(
+        folder, "fit", "data.csv", "--epsilon", 1, "-o", "misfit.twin", "--schema", "misfit.toml", *more
+    )
+    for name in ("misfit.toml", "misfit.twin"):
+        (folder / name).unlink(missing_ok=True)
+    assert code == 0, output
+    assert ("most of its cells are not numbers" if more else "% of the cells of 'ward' do not fit the schema") in output
+    assert not sings(output)
+
+
 @pytest.mark.parametrize(
     "options", [["--schema", "wrong.toml"], ["--set", "nonsense=1"], ["--model", "nonsense"], ["--target", "nothing"]]
 )
 def test_a_fit_that_is_refused_does_not_sing(folder, options):
-    (folder / "wrong.toml").write_text('[columns.ward]\nkind = "number"\nmin = 0\nmax = 1\nnullable = false\n')
+    (folder / "wrong.toml").write_text(WRONG.replace("ward", "wart"))
     code, output = twin(folder, "fit", "data.csv", "--epsilon", 1, "-o", "refused.twin", *options)
     (folder / "wrong.toml").unlink()
     assert code == 1, output

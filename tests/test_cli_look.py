@@ -1,5 +1,6 @@
 """`twin fit` reads a table as its flags or its schema say, and never writes over what it read."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,24 @@ def here(tmp_path, monkeypatch):
     return install(tmp_path, monkeypatch, COMMAS)
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",)])
-def test_numbers_that_would_be_words_are_refused_before_anything_is_spent(more):
-    ended = twin("fit", "data.csv", "--epsilon", 1, *more)
-    assert ended.exit_code == 1
+def test_numbers_that_would_be_words_are_told_by_a_draft_and_never_by_a_fit():
+    ended = twin("schema", "data.csv")
     assert "'weight' looks like numbers with decimal commas: add --decimal ," in ended.stderr
-    assert "Nothing was spent" in ended.stderr
-    assert not stub_twin.CALLS
-    assert not Path("data.twin").exists()
+    assert "do not share it" in ended.stderr
+    ended = twin("fit", "data.csv", "--epsilon", 1)
+    assert (ended.exit_code, len(stub_twin.CALLS)) == (0, 1)
+    assert "decimal" not in ended.output
+
+
+def test_a_dry_run_tells_its_doubts_apart_from_the_plan(monkeypatch):
+    monkeypatch.setattr(
+        stub_twin, "dry_run", lambda *_, **__: {"steps": 100, "doubts": ["Column 'weight' ...: doubt."]}
+    )
+    ended = twin("fit", "data.csv", "--epsilon", 1, "--dry-run")
+    assert (ended.exit_code, ended.stderr.splitlines()[0]) == (0, "Column 'weight' ...: doubt.")
+    assert "doubt" not in ended.stdout
+    ended = twin("fit", "data.csv", "--epsilon", 1, "--dry-run", "--json")
+    assert json.loads(ended.stdout)["doubts"] == ["Column 'weight' ...: doubt."]
 
 
 @pytest.mark.parametrize("mark", [",", "."])

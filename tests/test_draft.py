@@ -265,7 +265,10 @@ def test_decimal_commas_that_are_not_read_as_such_are_noted(look, tmp_path):
     items, is_noted = COMMAS[look]
     text = "x;y\n" + "".join(f"{item};red\n" for item in items)
     rows = csv_table(tmp_path, text)
-    expected = ["Column 'x' looks like numbers with decimal commas: add --decimal , (`decimal=\",\"`)."]
+    expected = [
+        "Column 'x' looks like numbers with decimal commas: add --decimal , (`decimal=\",\"`), or declare its kind in "
+        "the schema. This was read from the rows without noise: do not share it."
+    ]
     assert notes(rows, draft(rows)) == (expected if is_noted else [])
     rows = csv_table(tmp_path, text, decimal=",")
     assert notes(rows, draft(rows)) == []

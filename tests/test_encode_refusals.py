@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from twinify_lite.encode import decode, encode
 from twinify_lite.errors import SchemaError, TableError
 from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.doubts import doubts
+from twinify_lite.table import PrivateTable
 
 # -- what is refused --------------------------------------------------------------------------------------------------
 
@@ -109,13 +111,32 @@ SECRET = "Quetzalcoatl"
     ids=lambda column: column.kind,
 )
 @pytest.mark.parametrize("wrap", [pa.array, lambda cells: pa.array(cells).dictionary_encode()])
-def test_an_error_about_cells_that_do_not_fit_quotes_none_of_them(column, wrap):
-    with pytest.raises(SchemaError, match="most of its cells are not") as caught:
-        of(column, wrap([SECRET, SECRET + "2", SECRET + "3"]))
-    error = caught.value
-    while error is not None:
-        assert SECRET not in str(error)
-        error = error.__cause__ or error.__context__
+@VIEWS
+def test_cells_that_do_not_fit_are_missing_and_refuse_nothing_even_if_all_of_them_are_so(column, wrap, view):
+    made = of(column, wrap([SECRET, SECRET + "2", SECRET + "3"]), view=view)
+    missing = of(column, pa.array([None] * 3, pa.string()), view=view)
+    assert made.keys() == missing.keys()
+    assert all((made[name] == missing[name]).all() for name in made)
+
+
+def test_the_doubt_about_cells_that_do_not_fit_quotes_none_of_them(column_of_words):
+    told = doubts(*column_of_words)
+    assert told == [
+        "Column 'x': most of its cells are not whole numbers. Correct `kind`, `levels` or `format` of this column in "
+        "the schema. This was read from the rows without noise: do not share it."
+    ]
+
+
+@pytest.fixture
+def column_of_words():
+    return PrivateTable(pa.table({"x": [SECRET, SECRET + "2", SECRET + "3"]})), Schema((integer(),)), {"x"}
+
+
+def test_what_is_not_declared_or_fits_by_half_or_but_for_two_cells_raises_no_doubt(column_of_words):
+    table, schema, _ = column_of_words
+    assert doubts(table, schema, ()) == []
+    for cells in ([SECRET, SECRET + "2"], [SECRET, SECRET + "2", SECRET + "3", "1", "2", "3"]):
+        assert doubts(PrivateTable(pa.table({"x": cells})), schema, {"x"}) == []
 
 
 def test_cells_that_no_kind_can_read_are_refused_by_their_type():

@@ -14,7 +14,7 @@ from twinify_lite.cli import main
 from twinify_lite.consistency import require_consistent
 from twinify_lite.errors import ArtifactError
 from twinify_lite.schema import Column, Schema
-from twinify_lite.statement import FIT, GUESSED, STYLE, accepted_of
+from twinify_lite.statement import GUESSED, STYLE, accepted_of
 
 QUICK = {"particles": 256}
 COLUMNS = (
@@ -227,11 +227,10 @@ LIES = {
     "no pairs in the settings either": (no_pairs, "'pairs', which no receipt pays for"),
     "more noise in a receipt": (more_noise, "do not divide the budget as the model's settings do"),
     "other settings": (lambda p: p.fitted["settings"].update(single=0.9), "do not divide the budget"),
-    "nothing of the fit": (lambda p: p.conceal(FIT), f"does not list as public: {FIT}"),
     "nothing of the file": (lambda p: p.conceal(STYLE), f"does not list as public: {STYLE}"),
     "nothing of guesses": (lambda p: p.conceal(GUESSED), f"does not list as public: {GUESSED}"),
     "nothing of what was accepted": (accept, f"does not list as public: {accepted_of(['x'])}"),
-    "a text for a list": (one_text, f"does not list as public: {FIT}"),
+    "a text for a list": (one_text, f"does not list as public: {STYLE}"),
     "another list": (lambda p: p.statement.update(treated_as_public=[]), "not what its relation and its own list"),
     "nothing public": (lambda p: p.statement.update(public=[]), "not what its relation and its own list"),
     "more that is hidden": (lambda p: p.statement["not_public"].append("all"), "calls not public is not what"),

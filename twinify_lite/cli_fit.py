@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,14 +27,13 @@ from twinify_lite.cli_base import (
     warn_not_private,
 )
 from twinify_lite.cli_ledger import ledger_option, note_charged, policy_option
-from twinify_lite.cli_plan import SUPPOSED, plan_lines
+from twinify_lite.cli_plan import DOUBTS, SUPPOSED, plan_lines
 from twinify_lite.cli_progress import Progress
 from twinify_lite.errors import BookRefused, TwinError
 from twinify_lite.locking import held
 
 if TYPE_CHECKING:
     from twinify_lite.schema import Schema
-    from twinify_lite.table import PrivateTable
     from twinify_lite.twin import Twin
 
 _NO_EPSILON = (
@@ -172,7 +170,6 @@ def _arguments(
 
     look = {key: options.pop(key) for key in ("format", "separator", "decimal", "encoding")}
     table = read_table(data, **look_of(look, declared))
-    _refuse_decimal_commas(table, declared)
     return {
         "data": table,
         "insecure_seed": seed,
@@ -192,28 +189,13 @@ def look_of(look: dict[str, Any], declared: Schema | None) -> dict[str, Any]:
     return look | chosen
 
 
-def _refuse_decimal_commas(table: PrivateTable, declared: Schema | None) -> None:
-    """Numbers that would be taken for words are refused before anything is spent on them."""
-    from twinify_lite.schema.draft import fill
-    from twinify_lite.schema.notes import decimal_commas
-
-    if click.get_current_context().get_parameter_source("decimal") is ParameterSource.DEFAULT:
-        found = list(decimal_commas(table, fill(_of_columns(declared, table.columns), table)))
-        if found:
-            raise Failure("\n".join([*found, "Nothing was spent. If they are no numbers, pass --decimal . instead."]))
-
-
-def _of_columns(declared: Schema | None, names: Collection[str]) -> Schema | None:
-    """What is declared of the columns `names`: the others a model's `preprocess` may be about to make."""
-    columns = [column for column in (declared or {}).values() if column.name in names]
-    return dataclasses.replace(declared, columns=tuple(columns), constraints=(), accepted=()) if columns else None
-
-
 def _show_plan(arguments: dict[str, Any], *, as_json: bool) -> None:
     from twinify_lite import twin
 
     plan = twin.dry_run(**arguments)
     _warn_delta(arguments["delta"], plan.get(SUPPOSED, 0), "supposed")
+    for doubt in plan.get(DOUBTS, ()):
+        note(doubt, fg="yellow")
     if as_json:
         show_json(plan)
         return

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-SUPPOSED, _NOISE = "rows (supposed)", "noise of "
+SUPPOSED, DOUBTS, _NOISE = "rows (supposed)", "doubts", "noise of "
 _SPENT = ("epsilon", "delta")
 # Settings that have a flag of their own, or follow from the others and the schema.
 _FOLLOWING = ("model", "target", "columns", "choice", "pairs", "noise_multiplier", "clearness")
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:
-    """What `dry_run` returns, in groups, numbers to four digits."""
+    """What `dry_run` returns, in groups, numbers to four digits; without its doubts, which are no part of the plan."""
     noise = {name.removeprefix(_NOISE): value for name, value in plan.items() if name.startswith(_NOISE) and value}
     following = {name: plan[name] for name in _FOLLOWING if plan.get(name) is not None}
-    known = {"rows", SUPPOSED, *_SPENT, *_FOLLOWING}
+    known = {"rows", SUPPOSED, DOUBTS, *_SPENT, *_FOLLOWING}
     rows = f"For {plan.get(SUPPOSED)} rows, which are supposed: --set rows=N supposes others, in a dry run."
     others = {name: value for name, value in plan.items() if name not in known and not name.startswith(_NOISE)}
     groups = {

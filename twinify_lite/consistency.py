@@ -16,7 +16,7 @@ from twinify_lite.accountant import Relation
 from twinify_lite.artifact import json_from_bytes
 from twinify_lite.errors import ArtifactError
 from twinify_lite.schema import Schema
-from twinify_lite.statement import ACCEPTED, FIT, GUESSED, STYLE, TYPES, Statement, accepted_of
+from twinify_lite.statement import ACCEPTED, GUESSED, STYLE, TYPES, Statement, accepted_of
 
 _ROWS = "row count"
 #: The releases of the automatic model, and the settings that say how its budget is divided among them.
@@ -132,7 +132,6 @@ def _words(statement: Mapping[str, Any], relation: Relation) -> Iterator[str]:
 def _untold(told: list[str], schema: Schema) -> Iterator[str]:
     """What the schema has from the table without paying, and the statement does not say."""
     needed = [
-        (FIT,),
         (STYLE, TYPES),
         *[(GUESSED,)] * schema.guessed,
         *[(accepted_of(schema.accepted),)] * bool(schema.accepted),

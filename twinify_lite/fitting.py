@@ -26,6 +26,7 @@ from twinify_lite.ledger import Ledger
 from twinify_lite.receipt import Receipt
 from twinify_lite.request import Ready, Request
 from twinify_lite.schema import Schema
+from twinify_lite.schema.doubts import doubts
 from twinify_lite.table import PrivateTable
 
 Progress = Callable[[str, int, int], None]
@@ -78,7 +79,10 @@ def require_plan(request: Request, ready: Ready, *, is_paid: bool = False) -> No
 
 
 def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
-    """What a fit would plan and spend if there were as many rows as the options suppose. It looks at none of them."""
+    """What a fit would plan and spend if there were as many rows as the options suppose, and what to look at before.
+
+    No row is looked at for the plan. The `doubts` are read from the rows, for their holder alone, and say so.
+    """
     options = request.settings
     rows = _supposed(options.pop("rows", None), ready.schema)
     request = dataclasses.replace(request, options=options)
@@ -92,6 +96,7 @@ def rehearse(request: Request, ready: Ready) -> dict[str, Any]:
         **{f"noise of {receipt.what}": _noise(receipt) for receipt in ledger.receipts},
         "epsilon": ledger.spent[0],
         "delta": ledger.spent[1],
+        "doubts": doubts(ready.table, ready.schema, ready.declared),
     }
 
 
@@ -149,10 +154,10 @@ class Run:
             rows = count_rows(ready.table, ready.schema, ledger, share=_ROWS)
             progress(COUNTED, rows, rows)
             plans = Plans.of(request, ready, rows, ledger)
-            receipts = plans.pay(ledger)
+            plans.pay(ledger)
             facts = {"version": __version__, "request": request.facts(ready), "rows": rows, "left": plans.left}
             checkpoint.begin(facts={**facts, "run": ledger.run}, statement=ledger.statement().to_json())
-        return cls(ready.family, plans.model, ledger, receipts, rows, checkpoint)
+        return cls(ready.family, plans.model, ledger, {r.what: r for r in ledger.receipts}, rows, checkpoint)
 
     @classmethod
     def resume(cls, request: Request, ready: Ready, path: str | os.PathLike[str] | None) -> Run:

@@ -18,6 +18,7 @@ from twinify_lite.discover import begin, taken_from
 from twinify_lite.errors import ModelError, PrivacyParameterError, SchemaError
 from twinify_lite.ledger import Ledger
 from twinify_lite.policy import given_columns
+from twinify_lite.quiet import quietly
 from twinify_lite.schema import Schema
 from twinify_lite.schema.draft import fill
 from twinify_lite.table import PrivateTable, read_table
@@ -86,8 +87,9 @@ class Request:
         declared = declared_in(schema, accept)
         family = self.family(declared)
         raw = read_as_declared(data, declared)
-        table = family.prepare(raw)
-        begun = begin(table, declared)
+        with quietly():
+            table = family.prepare(raw)
+            begun = begin(table, declared)
         require_columns(begun)
         if self.policy is not None:
             self.policy.check_columns(_columns_of(family, begun, raw, table))
@@ -95,7 +97,7 @@ class Request:
             raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
         taken = [] if table is raw else taken_from(raw, fill(None, raw))
         taken += [*taken_from(table, begun), *family.notes]
-        return Ready(family, table, begun, tuple(dict.fromkeys(taken)))
+        return Ready(family, table, begun, tuple(dict.fromkeys(taken)), frozenset(declared or ()))
 
     def family(self, declared: Schema | None) -> Any:
         """What plans and fits the model that was asked for."""
@@ -105,7 +107,7 @@ class Request:
         if found.name == "auto":
             from twinify_lite.auto import Auto
 
-            return Auto(self.target)
+            return Auto(self.target, frozenset(declared or ()))
         from twinify_lite.models.family import Family
 
         return Family(found, self.target)
@@ -129,12 +131,16 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A table that can be fitted, and what is `taken` from it without being paid for, in sentences."""
+    """A table that can be fitted, and what is `taken` from it without being paid for, in sentences.
+
+    `declared` are the columns that the caller's schema names; the others are guessed.
+    """
 
     family: Any
     table: PrivateTable
     schema: Schema
     taken: tuple[str, ...]
+    declared: frozenset[str] = frozenset()
 
     def note_public(self, ledger: Ledger) -> None:
         """Have the ledger's statement say what was taken."""

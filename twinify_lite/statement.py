@@ -29,11 +29,10 @@ GUESSED = (
 )
 TYPES = (
     "the types of the table's columns, which for a DataFrame may tell that whole numbers have missing cells, and for "
-    "columns of Python objects are voted by their cells; and that all of its cells can be read"
+    "columns of Python objects are voted by their cells; and that it has rows, all of whose cells can be read"
 )
-STYLE = "the separator of the file, guessed from its first rows, and that all of its rows can be read"
+STYLE = "the separator of the file, guessed from its first rows, and that it has rows, all of which can be read"
 ACCEPTED = "what was read from the data without privacy, and accepted by the user, of the columns"
-FIT = "that most cells fit what the schema declares of them"
 
 
 def accepted_of(columns: Iterable[str]) -> str:

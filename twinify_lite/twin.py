@@ -32,6 +32,7 @@ from twinify_lite.fitting import (
 )
 from twinify_lite.locking import held
 from twinify_lite.policy import Policy, as_policy
+from twinify_lite.quiet import quietly
 from twinify_lite.request import Request
 from twinify_lite.schema import Schema
 from twinify_lite.table.frames import as_frame
@@ -97,7 +98,7 @@ def fit(
         else:
             require_room(request, ready)
             run = Run.start(request, ready, Checkpoint(checkpoint), report)
-        with telling_what_was_spent(run.ledger):
+        with telling_what_was_spent(run.ledger), quietly():
             complete = run.discover(ready)
             fitted = run.fit(complete, ready.table, report)
             run.ledger.settle()
@@ -124,7 +125,8 @@ def dry_run(
 ) -> dict[str, Any]:
     """The plan of a fit: every setting and the noise of every release. Spends nothing, so the row count is supposed.
 
-    The count is that of the schema, of `options["rows"]`, or 10,000.
+    The count is that of the schema, of `options["rows"]`, or 10,000. `doubts` are sentences about columns whose kind
+    their cells speak against: read from the rows without noise, for whoever holds them, and not for sharing.
     """
     request = Request(
         epsilon=epsilon,

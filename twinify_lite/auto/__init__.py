@@ -50,8 +50,9 @@ class Plan:
 
     settings: Settings
     noise: Mapping[str, float]
-    #: Columns whose range is declared, and not found.
+    #: Columns whose range is declared, and not found; and those whose levels are.
     ranges: frozenset[str] = frozenset()
+    levels: frozenset[str] = frozenset()
 
     def pay(self, ledger: Ledger) -> dict[str, Receipt]:
         """Spend for all releases in the ledger's current stage."""
@@ -64,9 +65,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Auto:
-    """The family of automatic models. `target` is a column that others will want to predict."""
+    """The family of automatic models. `target` is a column that others will want to predict; the schema that was given
+    names those that are `declared`."""
 
     target: str | None = None
+    declared: frozenset[str] = frozenset()
     name: str = "auto"
     notes: tuple[str, ...] = ()
 
@@ -87,7 +90,8 @@ class Auto:
         parts = {"single columns": settings.single, "choice of pairs": settings.choice, "pairs": settings.pairs}
         noise = {what: noise_multiplier / math.sqrt(part) for what, part in parts.items() if part > 0}
         ranges = (column.name for column in schema.modelled if column.is_ranged and not {"min", "max"} & {*column.open})
-        return Plan(settings=settings, noise=noise, ranges=frozenset(ranges))
+        levels = (column.name for column in schema.modelled if column.is_levelled and "levels" not in column.open)
+        return Plan(settings=settings, noise=noise, ranges=frozenset(ranges), levels=frozenset(levels))
 
     def check(self, schema: Schema, plan: Plan) -> None:
         """Nothing: only declared models have code that could be wrong."""
@@ -111,11 +115,14 @@ class Auto:
         kept = Kept(checkpoint)
         progress("reading", 0, 1)
         bins = {column.name: bins_of(column, settings.cuts) for column in working.modelled}
-        rows = encode(outside.hearing_all(working), table, view="discrete", bins=bins)
+        encoded = encode(outside.hearing_all(working), table, view="discrete", bins=bins)
         fine = [codes(column, settings.cuts) for column in working.modelled]
-        columns = [rows.pop(column.name) for column in working.modelled]
+        columns = [encoded.pop(column.name) for column in working.modelled]
         counts = kept.or_made("single columns", lambda: _single(receipts["single columns"], columns, fine))
-        inside = outside.parts_inside(counts)
+        rows = outside.rows_of(counts, outside.rows_counted(receipts, settings.rows))
+        known = {"declared": self.declared, "levels": plan.levels}
+        misfits = outside.misfits(working.modelled, settings.cuts, counts, rows, **known)
+        inside = outside.parts_inside(counts, rows)
         counts = [outside.made_whole(*one) for one in zip(counts, inside, strict=True)]
         short = [c.name in plan.ranges and len(f.line) <= _SCALE for c, f in zip(working.modelled, fine, strict=True)]
         levels = _levels(fine, counts, short)
@@ -134,10 +141,10 @@ class Auto:
             progress,
             kept,
         )
-        del columns, rows
+        del columns, encoded
         found = _fitted(settings, schema, levels, ends, single, pairs, progress)
         lacking = {c.name: 1 - part for c, part in zip(schema.modelled, inside.tolist(), strict=True) if part < 1}
-        return dataclasses.replace(found, outside=lacking)
+        return dataclasses.replace(found, outside=lacking, misfits=misfits)
 
     def _pairs(
         self,

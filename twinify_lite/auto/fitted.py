@@ -42,6 +42,8 @@ class Chained:
     settings: Mapping[str, Any]
     #: Of the fit that made it: which part of a column's cells is none of what the schema declares, if it is clear.
     outside: Mapping[str, float] = field(default_factory=dict)
+    #: And of columns most of whose cells are so, or are missing or `other` where that may be a wrong declaration.
+    misfits: Mapping[str, float] = field(default_factory=dict)
     _samplers: dict[tuple[str, int], Any] = field(default_factory=dict)
 
     @property

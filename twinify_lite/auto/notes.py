@@ -28,7 +28,7 @@ _LISTED = 10
 
 def notes(fitted: Chained) -> tuple[str, ...]:
     """One sentence or two for each thing that the user may want to change."""
-    return (*_outside(fitted), *_unordered(fitted), *_independent(fitted), *_coarse(fitted))
+    return (*_misfits(fitted), *_outside(fitted), *_unordered(fitted), *_independent(fitted), *_coarse(fitted))
 
 
 def _unordered(fitted: Chained) -> Iterator[str]:
@@ -41,14 +41,28 @@ def _unordered(fitted: Chained) -> Iterator[str]:
         )
 
 
+def _misfits(fitted: Chained) -> Iterator[str]:
+    """Columns that are probably declared, or guessed, wrongly: most cells do not fit, as the noisy counts tell."""
+    for name, part in list(fitted.misfits.items())[:_LISTED]:
+        how = "do not fit the schema" if fitted.outside.get(name, 0.0) > 0.5 else "are missing or do not fit the schema"
+        yield f"About {100 * part:.0f} % of the cells of {name!r} {how}. Check its kind, levels and format."
+    if len(fitted.misfits) > _LISTED:
+        others = list(fitted.misfits)[_LISTED:]
+        yield (
+            f"Most cells are missing or do not fit the schema in {len(others)} more columns: {_names(others)}. Check "
+            "their kinds, levels and formats."
+        )
+
+
 def _outside(fitted: Chained) -> Iterator[str]:
     """Columns with cells that are none of what the schema declares, as the noisy counts tell."""
-    if fitted.outside:
-        told = [f"{name!r} about {100 * part:.0f} %" for name, part in list(fitted.outside.items())[:_LISTED]]
-        more = "" if len(fitted.outside) <= _LISTED else ", ..."
+    some = {name: part for name, part in fitted.outside.items() if name not in fitted.misfits}
+    if some:
+        told = [f"{name!r} about {100 * part:.0f} %" for name, part in list(some.items())[:_LISTED]]
+        more = "" if len(some) <= _LISTED else ", ..."
         yield (
-            f"Cells that are none of what the schema declares ({len(fitted.outside)}): {', '.join(told)}{more}. "
-            "They are taken to be as the others are. Declare the `levels` that lack, `other`, or `nullable = true`."
+            f"Some cells do not fit the schema ({len(some)}): {', '.join(told)}{more}. They were left out, so the twin "
+            "describes the others. Declare the `levels` that are missing, `other`, or `nullable = true`."
         )
 
 

@@ -1,6 +1,7 @@
 """The cells of one column, read as its kind and written back: Arrow on the outside, plain numpy on the inside.
 
-Nothing here fails because of what a few cells hold: a cell that does not parse is missing.
+Nothing here fails because of what cells hold, however many they are: a cell that does not parse is missing. Whether a
+table fits its schema is told before a fit (`schema.doubts`), or from noisy counts after it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ import pyarrow.compute as pc
 from twinify_lite.cells.moments import TICK, moment, moments, ticks, written
 from twinify_lite.cells.numerals import fixed
 from twinify_lite.cells.parsing import attempt, flags, integers, is_text, numbers, only, plain, texts
-from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Cell, Column
-from twinify_lite.schema.guess_votes import LEAST
 
 __all__ = [
     "MISSING",
@@ -37,6 +36,7 @@ __all__ = [
     "plain",
     "read",
     "rounded",
+    "says_something",
     "stored",
     "texts",
     "ticks",
@@ -45,14 +45,6 @@ __all__ = [
 
 VALUE, MISSING = 0, -1
 _NO, _YES = {"false", "f", "no", "n", "0"}, {"true", "t", "yes", "y", "1"}
-_WANTED = {
-    "number": "numbers",
-    "integer": "whole numbers",
-    "datetime": "dates or times in the declared format",
-    "category": "among the declared levels",
-    "ordinal": "among the declared levels",
-    "boolean": "true or false",
-}
 #: Arrow types whose name in a schema is not that of their function.
 _TYPES = {"double": "float64", "float": "float32", "halffloat": "float16", "bool": "bool_"}
 #: Texts that say nothing: in every column, and in one of numbers or times.
@@ -76,27 +68,23 @@ class Cells(NamedTuple):
 def read(column: Column, array: pa.ChunkedArray | pa.Array, *, decimal: str = ".") -> Cells:
     """Read `array` as what `column` declares.
 
-    A text that is neither a number, a time, a level nor special is missing, or `other` where the column has that; if
-    most cells that say something are so, and at least three, the declaration is wrong and a `SchemaError` names the
-    column.
+    A text that is neither a number, a time, a level nor special is missing, or `other` where the column has that.
+
+    Formal guarantee: what a cell becomes depends on that cell and on its type alone, and none is refused.
     """
     blocks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    blocks = [plain(block) for block in blocks] or [pa.array([], pa.string())]
-    parts = [parse(column, block, decimal=decimal) for block in blocks]
-    cells = Cells(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-    absent = _NO_VALUE if column.is_ranged else _BLANK
-    read, present = int((cells.state != MISSING).sum()), sum(int(_is_present(block, absent).sum()) for block in blocks)
-    if 2 * read < present and present - read >= LEAST:
-        raise SchemaError(
-            f"Column {column.name!r}: most of its cells are not {_WANTED[column.kind]}. Correct `kind`, `levels` or "
-            "`format` of this column in the schema."
-        )
-    return cells
+    parts = [parse(column, block, decimal=decimal) for block in blocks or [pa.array([], pa.string())]]
+    return Cells(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def parse(column: Column, array: pa.Array, *, decimal: str = ".") -> Cells:
-    """The same for cells that stand for themselves alone, such as the distinct ones: most of them may not fit."""
+    """The same for one array."""
     return (_read_ranged if column.is_ranged else _read_levelled)(column, plain(array), decimal)
+
+
+def says_something(column: Column, array: pa.Array) -> np.ndarray:
+    """Which cells are there, and are no text that says nothing in a column of this kind, such as "N/A" for a number."""
+    return _is_present(plain(array), _NO_VALUE if column.is_ranged else _BLANK)
 
 
 def write(column: Column, cells: Cells, *, decimal: str = ".", dictionaries: bool = False) -> pa.Array:

@@ -15,16 +15,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from scipy.stats import norm
 
-from twinify_lite import accountant, cells
+from twinify_lite import accountant
 from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relation
 from twinify_lite.discover.completion import complete
 from twinify_lite.discover.findings import find_ranges, find_values, look_at
@@ -34,15 +31,17 @@ from twinify_lite.encode.refusals import ambiguous_names, refuse
 from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
 from twinify_lite.exact import Bits, discrete_laplace
 from twinify_lite.ledger import Ledger
+from twinify_lite.quiet import quietly
 from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import fill
 from twinify_lite.schema.notes import ordered_categoricals
-from twinify_lite.statement import FIT, GUESSED, STYLE, TYPES, accepted_of
+from twinify_lite.statement import GUESSED, STYLE, TYPES, accepted_of
 from twinify_lite.table import PrivateTable, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 #: The share of a ledger's epsilon that discovery takes when all is open.
 SHARE = 0.1
@@ -94,44 +93,27 @@ def discover(
     for taken in taken_from(table, schema):
         ledger.treat_as_public(taken)
     rows = count_rows(table, schema, ledger, share=_ROWS * share)
-    return run(table, schema, budget.pay(ledger), rows=rows)
+    payment = budget.pay(ledger)
+    with quietly():
+        return run(table, schema, payment, rows=rows)
 
 
 def begin(table: PrivateTable, declared: Schema | None) -> Schema:
-    """The declared schema with kinds for all columns of `table`; what cannot go on is refused before it is paid for."""
+    """The declared schema with kinds for all columns of `table`; what cannot go on is refused before it is paid for.
+
+    Nothing is refused because of what cells hold: only by names, types and the schema.
+    """
     schema = fill(declared, table)
     schema.require_public()
     refuse(ambiguous_names(schema))
-    _require_fit(schema, declared or {}, table)
     return schema
-
-
-def _require_fit(schema: Schema, declared: Container[str], table: PrivateTable) -> None:
-    """Refuse a declared kind that most cells contradict, before anything is spent on it."""
-    for column in schema.modelled:
-        if column.name in declared and "levels" not in column.open:
-            array, decimal = cells.plain(table.reveal()[column.name]), table.style.decimal if table.style else "."
-            cells.read(column, _without_its_word(column, array, decimal), decimal=decimal)
-
-
-def _without_its_word(column: Column, array: pa.Array, decimal: str) -> pa.Array:
-    """The cells but for the most frequent text that is no number or time, a structural "N": it may be special."""
-    if column.special is not None or not column.is_ranged:
-        return array
-    unread = cells.parse(column, array, decimal=decimal).state == cells.MISSING
-    texts = cells.texts(array)
-    words = texts.filter(pa.array(unread)).drop_null().value_counts()
-    if not len(words):
-        return array
-    word = words.field("values")[int(np.argmax(words.field("counts").to_numpy()))]
-    return array.filter(pc.fill_null(pc.not_equal(texts, word), True))
 
 
 def taken_from(table: PrivateTable, schema: Schema) -> list[str]:
     """What the schema has from the table and nobody paid for."""
     from_file = [TYPES] if table.style is None else [STYLE]
     accepted = [accepted_of(schema.accepted)] if schema.accepted else []
-    return [GUESSED] * schema.guessed + from_file + [FIT] + accepted
+    return [GUESSED] * schema.guessed + from_file + accepted
 
 
 def count_rows(table: PrivateTable, schema: Schema, ledger: Ledger, *, share: float) -> int:

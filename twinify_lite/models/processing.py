@@ -10,7 +10,6 @@ second for 3,000 rows), and it is sound, up to a function that keeps something o
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from twinify_lite.errors import ModelError
 from twinify_lite.models.guessing import made_up_schema
 from twinify_lite.models.program import made_up_arrays
 from twinify_lite.models.source import Source, new_module
+from twinify_lite.quiet import quietly, unheard
 from twinify_lite.schema import Column, Schema
 from twinify_lite.schema.draft import draft
 from twinify_lite.table import PrivateTable
@@ -51,7 +51,7 @@ def prepare_table(source: Source, table: PrivateTable) -> PrivateTable:
     wanted = _types(source.preprocess, schema)
     frame = to_frame(schema, table)
     fresh = _fresh(source, "preprocess")
-    made = [_alone(fresh(), frame.iloc[i : i + 1], wanted) for i in range(len(frame))]
+    made = [_alone(fresh, frame.iloc[i : i + 1], wanted) for i in range(len(frame))]
     columns = {name: pa.array([row[j] for row in made], kind) for j, (name, kind) in enumerate(wanted.items())}
     return PrivateTable(pa.table(columns))
 
@@ -108,24 +108,23 @@ def _types(function: Frame, schema: Schema) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in pa.Schema.from_pandas(made, preserve_index=False)}
 
 
-def _alone(function: Frame, row: pd.DataFrame, wanted: dict[str, pa.DataType]) -> list[Any]:
-    """The cells that the function makes of one row; all missing if it fails, or does not make just one row."""
+def _alone(fresh: Callable[[], Frame], row: pd.DataFrame, wanted: dict[str, pa.DataType]) -> list[Any]:
+    """The cells that the function makes of one row; all missing if it fails, or does not make just one row.
+
+    It may fail as it likes: an exit for one row would end the fit, and what it prints could quote a cell.
+    """
     nothing = [None] * len(wanted)
     try:
-        made = _quietly(function, row.reset_index(drop=True))
-        if len(made) != 1:
-            return nothing
-        record = pa.Table.from_pandas(made[list(wanted)], preserve_index=False)
-        return [_cell(record.column(name), kind) for name, kind in wanted.items()]
-    except Exception:
+        with unheard():
+            made = fresh()(row.reset_index(drop=True))
+            if len(made) != 1:
+                return nothing
+            record = pa.Table.from_pandas(made[list(wanted)], preserve_index=False)
+            return [_cell(record.column(name), kind) for name, kind in wanted.items()]
+    except KeyboardInterrupt:  # somebody wants to stop
+        raise
+    except BaseException:
         return nothing
-
-
-def _quietly(function: Frame, frame: pd.DataFrame) -> pd.DataFrame:
-    """Run the function without its warnings, which could quote a cell."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return function(frame)
 
 
 def _cell(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
@@ -221,7 +220,8 @@ def _problems(source: Source, key: str, frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _result(function: Frame, frame: pd.DataFrame) -> pd.DataFrame:
-    made = _quietly(function, frame.copy())
+    with quietly():
+        made = function(frame.copy())
     if not isinstance(made, pd.DataFrame):
         raise ModelError("it must return a DataFrame.")
     return made.reset_index(drop=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from twinify_lite.schema import Schema
+from twinify_lite.schema.doubts import decimal_commas
 from twinify_lite.schema.draft import MOST_LEVELS
-from twinify_lite.schema.guess import has_decimal_commas
 from twinify_lite.table import PrivateTable
 from twinify_lite.table.columns import is_number
 
@@ -24,16 +24,8 @@ def notes(table: PrivateTable, schema: Schema) -> list[str]:
         # Then the names may be the cells of a row, so that no other note may name a column.
         return ["All column names are numbers: if the file has no header, add one."]
     doubts = [_HEADLESS] if any(map(is_number, table.columns)) and table.style is not None else []
-    return [*doubts, *decimal_commas(table, schema), *ordered_categoricals(table, schema), *_many_levels(table, schema)]
-
-
-def decimal_commas(table: PrivateTable, schema: Schema) -> Iterator[str]:
-    """A sentence for each column of words that look like numbers with decimal commas."""
-    if table.style is None or table.style.decimal == ",":
-        return
-    for column in schema.columns:
-        if has_decimal_commas(column, table.reveal()[column.name]):
-            yield f'Column {column.name!r} looks like numbers with decimal commas: add --decimal , (`decimal=","`).'
+    doubts += [*decimal_commas(table, schema, declared=()), *ordered_categoricals(table, schema)]
+    return [*doubts, *_many_levels(table, schema)]
 
 
 def ordered_categoricals(table: PrivateTable, schema: Schema) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -69,17 +69,18 @@ def score(
     tables = _tables(real, synthetic, holdout, schema)
     declared = tables.pop("schema")
     sheets, left_out = read_sheets(tables, declared)
-    doubts = [*_decimal_commas(tables[REAL], sheets[REAL], left_out)]
+    doubts = [*_decimal_commas(tables[REAL], sheets[REAL], left_out, declared or ())]
     del tables
     found = _scored(Comparison.of(sheets, rng), target, left_out, rng, report)
     return dataclasses.replace(found, notes=(*doubts, *found.notes))
 
 
-def _decimal_commas(table: PrivateTable, real: Sheet, left_out: LeftOut) -> Iterator[str]:
-    """A sentence for each column of texts that look like numbers of another notation."""
+def _decimal_commas(table: PrivateTable, real: Sheet, left_out: LeftOut, declared: Container[str]) -> Iterator[str]:
+    """A sentence for each guessed column of texts that look like numbers of another notation."""
     keys = [key.column for key in left_out.keys.values()]
     for column in [*(shared.column for shared in real.columns), *keys]:
-        if column.kind == "category" and has_decimal_commas(column, table.reveal()[column.name]):
+        is_guessed = column.kind == "category" and column.name not in declared
+        if is_guessed and has_decimal_commas(column, table.reveal()[column.name]):
             yield (
                 f"Column {column.name!r} looks like numbers with decimal commas, and is taken for texts. Read all "
                 'tables with --decimal , (`tw.read_table(path, decimal=",")`).'

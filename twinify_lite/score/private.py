@@ -20,6 +20,7 @@ import numpy as np
 
 from twinify_lite.accountant import Gaussian
 from twinify_lite.errors import TableError
+from twinify_lite.quiet import quietly
 from twinify_lite.receipt import Receipt, Secrets
 from twinify_lite.score.coding import Coding, codings
 from twinify_lite.score.learning import Predictor, require_target
@@ -127,7 +128,8 @@ def private_score(
         declared.require_public()
     tables = {name: read_as_declared(data, declared) for name, data in ((SYNTHETIC, synthetic), (REAL, real))}
     _require_public_columns(tables[REAL].columns, tables[SYNTHETIC].columns)
-    sheets, left_out = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
+    with quietly():
+        sheets, left_out = read_sheets(tables, declared, by=SYNTHETIC, judged={SYNTHETIC})
     plan = _Sums.of(sheets[SYNTHETIC], target, left_out.names)
     budget = request.ledger(book)
     for sentence in _taken(tables[REAL], declared):
@@ -137,7 +139,9 @@ def private_score(
         book.begin([receipt], **budgeted)
     # Charged before a sum is computed: whatever becomes of that, it was paid for.
     keys = receipt.redeem(Gaussian)
-    released, noise = _release(receipt, keys, plan.sums(sheets[REAL]), plan.weights)
+    with quietly():
+        sums = plan.sums(sheets[REAL])
+    released, noise = _release(receipt, keys, sums, plan.weights)
     budget.settle()
     return plan.scored(released, noise, budget.statement().to_json())
 
