@@ -1,8 +1,10 @@
 """The one release of whole-number sums: one row moves all of them, over their noise, by no more than is paid for."""
 
+import ast
 import itertools
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from twinify_lite import release
+import twinify_lite
+from twinify_lite import exact, release
 from twinify_lite.accountant import ApproximateDP, Gaussian, NotPrivate, PoissonGaussian, Relation
 from twinify_lite.errors import PrivacyParameterError, ReceiptError
 from twinify_lite.ledger import Ledger
@@ -129,6 +132,13 @@ def test_parts_and_pieces_have_noise_of_their_own():
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.2
 
 
+def test_the_noise_is_drawn_from_the_secret_key_of_the_receipt_for_noise():
+    receipts = [paid(5.0, seed=3) for _ in range(2)]
+    (noise,) = opened(receipts[0], [Part()])
+    drawn = exact.rounded_gaussians(exact.Bits(receipts[1].redeem(Gaussian).noise), noise.scale.steps, 50)
+    assert (noise.add(np.zeros(50, np.int64)) * noise.scale.fine == drawn).all()
+
+
 def test_noise_is_exact_in_float64_up_to_four_billion_rows():
     (noise,) = opened(paid(0.01), [Part()])
     assert noise.scale.fine > 2**16
@@ -191,3 +201,19 @@ def test_all_sums_pass_one_function_that_tests_can_watch(monkeypatch):
     fine = noise.scale.fine
     assert seen == [("sums", [fine, 2 * fine], 3 * fine, noise.scale.steps)]
     assert Fraction(seen[0][2], seen[0][3]) <= Fraction(1, 20)
+
+
+def test_no_other_file_draws_gaussian_noise_for_sums():
+    folder = Path(twinify_lite.__file__).parent
+    drawers = {name for name in vars(exact) if name.startswith("rounded_gaussian")}
+    assert drawers == {"rounded_gaussian", "rounded_gaussians"}
+    users = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if any(
+            drawers & {getattr(node, name, None) for name in ("id", "attr", "name")}
+            for node in ast.walk(ast.parse(path.read_text()))
+            if not isinstance(node, ast.FunctionDef)
+        )
+    }
+    assert users == {"release.py"}
