@@ -148,6 +148,16 @@ def test_noise_is_exact_in_float64_up_to_four_billion_rows():
         assert abs(left - rows) < 1
 
 
+def test_noise_that_cannot_be_drawn_is_refused_before_the_receipt_is_used_up():
+    ledger = Ledger(1.0, 1e-6)
+    receipt = ledger.spend(Gaussian(noise_multiplier=2.0**37 + 1), "sums")
+    with pytest.raises(PrivacyParameterError, match="more noise than can be drawn"):
+        opened(receipt, [Part(bound=2**20)])
+    assert ledger.begun == (0, 0)
+    (noise,) = opened(receipt, [Part(bound=2**19)])
+    assert abs(noise.add(0)) < 64 * noise.deviation
+
+
 def test_only_whole_numbers_are_released():
     (noise,) = opened(paid(), [Part()])
     with pytest.raises(TypeError):

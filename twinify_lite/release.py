@@ -26,6 +26,8 @@ from twinify_lite.receipt import Receipt
 # The noise is at least this many steps of its lattice, so that rounding it up to a whole step costs less than 1/1000;
 # but one row is at most this many steps, so that int64 and float64 hold the sums of 2^32 rows exactly.
 _FINE, _ROW = 1024, 2**20
+# `rounded_gaussians` draws no noise of more steps.
+_MOST = 2**57
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,8 @@ class Scale(NamedTuple):
         fine = 1
         while (steps := _root_above(wanted * fine**2)) < _FINE and 2 * fine * part.bound <= _ROW:
             fine *= 2
+        if steps > _MOST:
+            raise PrivacyParameterError("So little epsilon and delta need more noise than can be drawn. Raise them.")
         return cls(steps, fine)
 
 
@@ -132,6 +136,7 @@ def opened(
     receipt: Receipt, parts: Sequence[Part], kinds: type[Mechanism] | tuple[type[Mechanism], ...] = Gaussian
 ) -> list[Noise]:
     """Redeem `receipt`, and get the noise for each of `parts`. Do this before a sum is computed: then that is paid for.
+    Noise that cannot be drawn is refused before the receipt is used up.
 
     Formal guarantee: if `Part.bound` holds for every part, and each of its sums is added once, then all that `add`
     returns is post-processing of the Gaussian mechanism of the receipt's noise multiplier. (Of a receipt for
@@ -143,10 +148,11 @@ def opened(
     s + floor(D X + 1/2), and `rounded_gaussians` draws the second term exactly, from a key of this receipt alone. To
     multiply whole sums by `fine` first, and to divide what leaves by it, changes only what they are counted in.
     """
+    mechanism, found = receipt.mechanism, [Scale(steps=0)] * len(parts)
+    if isinstance(mechanism, Gaussian):
+        found = scales(mechanism.noise_multiplier, receipt.relation, parts)
     keys = receipt.redeem(kinds)
-    if isinstance(receipt.mechanism, NotPrivate):
-        return [Noise(receipt.what, part, Scale(steps=0), None) for part in parts]
-    found, bits = scales(receipt.mechanism.noise_multiplier, receipt.relation, parts), Bits(keys.noise)
+    bits = None if isinstance(mechanism, NotPrivate) else Bits(keys.noise)
     return [Noise(receipt.what, part, scale, bits) for part, scale in zip(parts, found, strict=True)]
 
 
