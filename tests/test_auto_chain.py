@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from twinify_lite.auto import drawing, softmax
+from twinify_lite.auto import chain, drawing, softmax
 from twinify_lite.auto.chain import _SMOOTH, _draw, fit_chain, root
 from twinify_lite.auto.drawing import BATCH, posterior_draw, sampler
-from twinify_lite.auto.margins import combine
+from twinify_lite.auto.margins import Margins, combine
 from twinify_lite.auto.softmax import fit_softmax
 from twinify_lite.auto.tables import Noisy
 
@@ -102,6 +102,16 @@ def test_a_column_with_no_pairs_is_independent():
 
 
 # -- noise -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "never"), [(32, False), (640, True)])
+def test_a_cell_that_lacks_a_few_rows_by_chance_is_not_an_empty_one(rows, never):
+    """However faint the noise: four rows that independence would put there may be elsewhere by chance."""
+    table = np.array([[0.5, 0.0], [0.25, 0.25]]) * rows
+    margins = Margins(rows, (np.array([0.5, 0.5]), np.array([0.75, 0.25])))
+    lines = [np.array([-1, -1])] * 2
+    target = chain._target({(0, 1): Noisy(table, 0.01)}, 0, 1, margins, np.array([0, 1]), lines)
+    assert (target.never < 0).any() == never
 
 
 def test_where_noise_dominates_columns_are_nearly_independent():

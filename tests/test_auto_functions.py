@@ -50,6 +50,12 @@ def test_a_country_is_a_function_of_its_city_and_not_the_other_way_round():
         assert chances.sum(1) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("noise", [0.01, 0.1])
+def test_a_few_rows_that_are_all_different_make_no_function_however_faint_the_noise(noise):
+    assert not functions(exact(np.arange(8), np.ones(8)), noise)
+    assert functions(exact(np.arange(8), np.full(8, 20.0)), noise)
+
+
 def test_a_rare_level_gets_the_level_that_no_other_has():
     counts = np.append(CITY[:7], 150)
     right = [functions(exact(np.arange(8), counts), 60.0, seed)[0, 1].chances[7].argmax() == 7 for seed in range(30)]

@@ -36,6 +36,17 @@ def test_counts_that_noise_hides_are_merged_into_one_level():
     assert levels.weights.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("noise", [0.01, 0.3, 1.0])
+def test_no_single_row_is_a_level_however_faint_the_noise(noise):
+    """Tables of pairs would be as large as the data is wide."""
+    rng = np.random.default_rng(0)
+    one_each = np.isin(np.arange(1000), rng.choice(1000, 300, replace=False)).astype(float)
+    assert merge(line_of(1000), one_each, noise, 300.0).size <= _MOST
+    assert merge(line_of(0, 1000), one_each, noise, 300.0).size == 1
+    points = Codes(1000, np.arange(1000), np.ones(1000), np.arange(1000) % 2 == 0)
+    assert merge(points, one_each, noise, 300.0).size <= _MOST
+
+
 def test_a_long_line_is_cut_into_about_equal_counts():
     levels = merge(line_of(1000), np.full(1000, 100.0), 1.0, 100_000.0)
     found = np.bincount(levels.of_code)

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 from scipy.stats import beta
 
-from twinify_lite import accountant, exact
+from twinify_lite import accountant, exact, release
 from twinify_lite.accountant import DiscreteLaplace, Gaussian
 from twinify_lite.discover import count_rows, discover, findings, ranges, votes
 from twinify_lite.ledger import Ledger
@@ -104,7 +104,10 @@ def fresh_noise():
 
 
 def halve(monkeypatch):
-    monkeypatch.setattr(votes, "rounded_gaussians", lambda bits, scale, n: exact.rounded_gaussians(bits, scale // 2, n))
+    noised = release._noised
+    monkeypatch.setattr(
+        release, "_noised", lambda what, sums, bound, scale, bits: noised(what, sums, bound, scale // 2, bits)
+    )
 
 
 def shown_epsilons(release, number):

@@ -1,6 +1,8 @@
 """One row moves the tallies by at most its weight, and what leaves has the noise that was paid for."""
 
 import math
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -72,6 +74,32 @@ def test_noise_has_the_size_that_the_relation_needs(relation, factor):
     assert stats.kstest(2 * drawn / (3.0 * factor), "norm").pvalue < 1e-10
 
 
+def replaced(ballots, row, other):
+    return [
+        Ballot(np.where(np.arange(len(b.codes)) == row, b.codes[other], b.codes), b.item, b.items, b.square)
+        for b in ballots
+    ]
+
+
+@given(elections(), st.integers(0, 7), st.sampled_from(["add-remove", "substitute"]))
+def test_neighbours_differ_by_no_more_than_the_receipt_pays_for(election, other, relation):
+    ballots, row = election
+    rows = len(ballots[0].codes)
+    neighbour = without(ballots, row) if relation == "add-remove" else replaced(ballots, row, other % rows)
+    noise = noise_of(3.0, relation=relation)._of_votes.scale
+    assert noise.fine == 1
+    moved = sum(int(x) ** 2 for a, b in zip(tally(ballots), tally(neighbour), strict=True) for x in a - b)
+    assert 9 * moved <= noise.steps**2
+
+
+def test_a_replaced_row_needs_noise_for_the_root_of_two():
+    everyone, codes = np.array([0, 1]), np.array([0, 1])
+    one, other = (tally([Ballot(of, everyone, 2)] * 3) for of in (codes, codes[[1, 1]]))
+    moved = sum(int(x) ** 2 for a, b in zip(one, other, strict=True) for x in a - b)
+    steps = noise_of(3.0, relation="substitute")._of_votes.scale.steps
+    assert 0.9999 * steps**2 <= 9 * moved <= steps**2
+
+
 def test_every_released_number_is_a_whole_number_of_votes():
     released = noise_of(3.0).add(np.array([5, 7], np.int64)) * WEIGHT
     assert np.array_equal(released, np.round(released))
@@ -96,6 +124,21 @@ def test_what_one_row_brings_in_is_shown_no_more_often_than_paid_for():
     assert stats.binomtest(shown, runs, delta, alternative="greater").pvalue > 1e-6
     halved = int(np.isfinite(noise.select(worst, delta=2 * delta)).sum())  # the check does see twice the chance
     assert stats.binomtest(halved, runs, delta, alternative="greater").pvalue < 1e-6
+
+
+@given(st.integers(1, 2**40), st.floats(1e-12, 0.4))
+def test_the_threshold_leaves_what_one_row_brings_in_to_the_tail_of_the_noise(deviation, delta):
+    """Exactly: the least noise that lets it pass is beyond what a Gaussian number exceeds with probability delta."""
+    worst = np.array([max(1, min(WEIGHT + 1, deviation // 4)) - 1 + WEIGHT])
+    tail = deviation * Fraction(float(stats.norm.isf(delta)))
+
+    def passes(drawn):
+        noise = Noise(SimpleNamespace(deviation=float(deviation), add=lambda sums: (sums + drawn).astype(float)))
+        return bool(np.isfinite(noise.select(worst, delta=delta))[0])
+
+    assert not passes(math.floor(tail + Fraction(1, 2)))  # to this, noise at the tail is rounded
+    assert not passes(math.floor(tail + Fraction(1, 2)) + 1)
+    assert passes(math.ceil(tail) + 4)  # and not much further
 
 
 def test_items_under_the_floor_are_never_shown():

@@ -13,12 +13,14 @@ import math
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from twinify_lite import fitting
 from twinify_lite.accountant import SMALLEST_DELTA
 from twinify_lite.errors import PrivacyParameterError
 from twinify_lite.models.guessing import made_up_schema
+from twinify_lite.release import Part, Scale
 from twinify_lite.request import Ready, Request
 from twinify_lite.risk import Risk, risk
 from twinify_lite.risk.words import percent
@@ -113,10 +115,10 @@ def _tables(plan: Any, receipts: Mapping[str, Receipt], rows: int) -> dict[str, 
     from twinify_lite.auto import rules
 
     settings = plan.settings
-    single = math.ceil(plan.noise["single columns"] * math.sqrt(settings.columns))
-    pairs = math.ceil(plan.noise["pairs"] * math.sqrt(settings.measured_pairs)) if "pairs" in plan.noise else single
+    single = _of_each(settings.columns, receipts["single columns"])
+    pairs = _of_each(settings.measured_pairs, receipts["pairs"]) if "pairs" in receipts else single
     return {
-        "noise": float(pairs),
+        "noise": pairs,
         "rows_a_step": float(rows),
         "steps": sum(what in receipts for what in plan.noise),
         "signal_to_noise": CELL * rows / pairs,
@@ -124,6 +126,12 @@ def _tables(plan: Any, receipts: Mapping[str, Receipt], rows: int) -> dict[str, 
         "pairs": settings.measured_pairs,
         "share_error": single / rows,
     }
+
+
+def _of_each(tables: int, receipt: Receipt) -> float:
+    """The noise of a count, if so many tables share what `receipt` pays for equally."""
+    share = Fraction(1, tables)
+    return Scale.of(receipt.mechanism.noise_multiplier, receipt.relation, Part(bound=1), share).deviation
 
 
 def _steps(plan: Any, receipts: Mapping[str, Receipt], rows: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 from twinify_lite.auto.functions import Function
 from twinify_lite.auto.margins import Margins, Pair
 from twinify_lite.auto.softmax import fit_softmax
-from twinify_lite.auto.tables import Noisy
+from twinify_lite.auto.tables import Noisy, doubt_of
 from twinify_lite.auto.zeros import empty_cells
 
 # How strong an effect is expected to be, against the strength that a pair's noisy table shows, and its limits; the
@@ -101,7 +101,7 @@ def _target(
     noise = noisy.noise / margins.rows
     rows, columns = np.bincount(simulated, minlength=len(table)) / len(simulated), margins.shares[column]
     independent = np.outer(rows, columns)
-    empty = empty_cells(table, noise, independent, (lines[parent], lines[column]))
+    empty = empty_cells(table, doubt_of(noisy.noise) / margins.rows, independent, (lines[parent], lines[column]))
     table = _with_margins(np.where(empty, 0.0, table), ~empty, rows, columns)
     freedom = max(1, (~empty).sum() - sum(table.shape) + 1)
     signal = max(0.0, ((table - independent) ** 2).sum() - noise**2 * freedom)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import norm
 
 from twinify_lite.auto.margins import NEVER, Margins, Pair
-from twinify_lite.auto.tables import Noisy
+from twinify_lite.auto.tables import Noisy, doubt_of
 
 # What the largest cells of all rows leave over is no more than noise if all of it is below so many standard deviations,
 # and if no single cell of it stands out as noise would in one table of so many.
@@ -48,7 +48,10 @@ def find_functions(pairs: Mapping[Pair, Noisy], margins: Margins) -> dict[Pair, 
     for (i, j), noisy in pairs.items():
         for parent, column, counts in ((i, j, noisy.counts), (j, i, noisy.counts.T)):
             one = function_of(
-                counts / margins.rows, noisy.noise / margins.rows, margins.shares[parent], margins.shares[column]
+                counts / margins.rows,
+                doubt_of(noisy.noise) / margins.rows,
+                margins.shares[parent],
+                margins.shares[column],
             )
             if one is not None:
                 found[parent, column] = one

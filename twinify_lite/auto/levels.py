@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinify_lite.auto.fine import Codes
+from twinify_lite.auto.tables import doubt_of
 
 # A level's count is at least so many standard deviations of its noise.
 _CLEAR = 3.0
@@ -60,10 +61,11 @@ def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float, *, has_en
         codes = dataclasses.replace(codes, width=codes.magnitude)
     off_line = np.setdiff1d(np.arange(codes.size), codes.line)
     of_code = np.zeros(codes.size, np.int64)
-    runs = _runs(codes, counts[codes.line], noise, rows)
+    doubt = doubt_of(noise)
+    runs = _runs(codes, counts[codes.line], doubt, rows)
     of_code[codes.line] = runs
     first = runs.max(initial=-1) + 1
-    of_code[off_line] = first + _pooled(counts[off_line], noise)
+    of_code[off_line] = first + _pooled(counts[off_line], doubt)
     size = of_code.max() + 1
     line = np.where(np.arange(size) < first, np.arange(size), -1)
     weights = _weights(codes, of_code, size, counts, noise)
@@ -199,7 +201,7 @@ def _cut_off(places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray
 def _along(codes: Codes, places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
     """Shares of the codes at `places` of the line. A point that does not stand out has its width's share of its bin:
     its own noisy count would make a heap of every round number."""
-    clear = counts > _HEAP * noise
+    clear = counts > _HEAP * doubt_of(noise)
     alone = (~codes.point | clear)[places]
     group = np.unique(_bin_of(codes, clear)[places], return_inverse=True)[1]
     width = np.bincount(group, weights=codes.width[places])

@@ -1,20 +1,18 @@
 """Noisy tables of counts: the only door through which the automatic model sees rows.
 
-One row adds 1 to at most one cell of every table. A table's weight is its share of the row's norm: heavier tables get
-less noise, and the squares of all weights sum to 1: one receipt for the Gaussian mechanism covers all tables at once.
+One row adds 1 to at most one cell of every table. Heavier tables get less noise: one receipt for the Gaussian mechanism
+covers all tables at once. Noisy counts are multiples of a power of two, which may be less than 1.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from twinify_lite.accountant import Gaussian, Relation
-from twinify_lite.exact import Bits, rounded_gaussians
 from twinify_lite.receipt import Receipt
+from twinify_lite.release import Part, opened
 
 # Rows that are counted at once: the indices of so many fit into a cache.
 _CHUNK = 2**20
@@ -38,22 +36,23 @@ class Noisy:
 
 
 def release(receipt: Receipt, tables: Iterable[np.ndarray], weights: Sequence[float]) -> list[Noisy]:
-    """Add the noise that `receipt` pays for to tables of counts, each of weight `weights[k]` beside the others.
+    """Add the noise that `receipt` pays for to tables of counts, each of weight `weights[k]` next to the others.
 
     Formal guarantee: if one row adds 1 to at most one cell of each table, this is the Gaussian mechanism of the
-    receipt's noise multiplier. Scaled by its weight over the norm of all, table k moves by at most that share of 1, and
-    all of them by 1; noise of `multiplier` on the scaled tables is noise of `multiplier / share` on the counts, rounded
-    up to a whole number here. Counts are whole, so counts + round(noise) = round(counts + noise): post-processing.
+    receipt's noise multiplier. A row's own counts in a table are 0 but for one 1: their norm is at most 1, and none is
+    negative, as `release.opened` asks for. The receipt is redeemed before the first table is counted.
     """
-    keys = receipt.redeem(Gaussian)
-    norm = math.hypot(*weights) * (1 + 1e-12)
-    moves = 1.0 if receipt.relation is Relation.ADD_REMOVE else math.sqrt(2) * (1 + 1e-15)
-    bits, released = Bits(keys.noise), []
-    for table, weight in zip(tables, weights, strict=True):
-        deviation = math.ceil(receipt.mechanism.noise_multiplier * moves * norm / weight)
-        noise = rounded_gaussians(bits, deviation, table.size).reshape(table.shape)
-        released.append(Noisy((table + noise).astype(np.float64), float(deviation)))
-    return released
+    noises = opened(receipt, [Part(bound=1, weight=weight) for weight in weights])
+    return [Noisy(noise.add(table), noise.deviation) for noise, table in zip(noises, tables, strict=True)]
+
+
+def doubt_of(noise: float) -> float:
+    """What a count must be several times, to be believed: its noise, but at least one row.
+
+    Noise may be a small part of a row. Counts that are only compared with it would make a single row a level, a heap or
+    a rule, and tables as large as the data.
+    """
+    return max(noise, 1.0)
 
 
 def one_way(codes: np.ndarray, size: int) -> np.ndarray:

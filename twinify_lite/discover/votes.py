@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
+from twinify_lite import release
 from twinify_lite.accountant import ApproximateDP, Gaussian, NotPrivate, Relation
 from twinify_lite.errors import ReceiptError
-from twinify_lite.exact import Bits, rounded_gaussians
 from twinify_lite.receipt import Receipt
 
 #: Some of a ballot's items.
@@ -73,55 +73,53 @@ def _tally_one(ballot: Ballot, spread: np.ndarray, weights: np.ndarray) -> np.nd
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The noise that one receipt pays for. `scale` is its standard deviation in units of `WEIGHT` = one whole row."""
+    """The noise that one receipt pays for, of tallies of ballots, all of them once."""
 
-    scale: float
-    _deviation: int
-    _bits: Bits | None
+    _of_votes: release.Noise
 
     @classmethod
     def of(cls, receipt: Receipt) -> Noise:
-        """Redeem `receipt` for noise that covers tallies of ballots, all of them once."""
-        keys = receipt.redeem((Gaussian, NotPrivate))
-        if isinstance(receipt.mechanism, NotPrivate):
-            return cls(0.0, 0, None)
-        deviation = math.ceil(receipt.mechanism.noise_multiplier * _sensitivity(receipt.relation))
-        return cls(deviation / WEIGHT, deviation, Bits(keys.noise))
+        """Redeem `receipt`.
+
+        Formal guarantee: by `tally`, a row adds whole numbers of its own to the tallies, of norm at most `WEIGHT`
+        together; none of them is negative. That is what `release.opened` asks of one part.
+        """
+        return cls(*release.opened(receipt, [release.Part(bound=WEIGHT)], (Gaussian, NotPrivate)))
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation, in units of `WEIGHT` = one whole row; 0 where nothing is private."""
+        return self._of_votes.deviation / WEIGHT
 
     def add(self, sums: np.ndarray) -> np.ndarray:
-        """Add noise to integers, in units of whole rows.
-
-        Formal guarantee: sums + floor(N + 1/2) = floor(sums + N + 1/2) for integer sums, so what leaves is computed
-        from the continuous Gaussian mechanism's answer, and its accounting holds as it is.
-        """
-        if self._bits is None:
-            return sums / WEIGHT
-        return (sums + rounded_gaussians(self._bits, self._deviation, len(sums))) / WEIGHT
+        """Add noise to whole numbers; in units of whole rows."""
+        return self._of_votes.add(sums) / WEIGHT
 
     def select(self, sums: np.ndarray, *, delta: float) -> np.ndarray:
         """The noisy tallies of items that nobody knows beforehand: those above a threshold, the others as -inf.
 
-        Formal guarantee: an item that one row brings in passes with probability at most `delta`, beside the Gaussian
+        Formal guarantee: an item that one row brings in passes with probability at most `delta`, next to the Gaussian
         mechanism. Items of one row, or of less than a quarter of the noise, are not looked at, so that a million rare
         values cost nothing; the one row that lifts an item over this floor finds it less than a row above it, and the
-        threshold stands far enough above that (Gopi et al. 2020, "Differentially private set union"; the floor moves
+        threshold is far enough above that (Gopi et al. 2020, "Differentially private set union"; the floor moves
         the threshold by itself).
+
+        Proof: without the row, the item's tally is at most floor - 1, and with it at most floor - 1 + WEIGHT. It passes
+        only if its noise exceeds z deviations by more than 2, z = isf(delta). The noise is a Gaussian number X of that
+        deviation, rounded to a lattice no coarser than whole numbers, so that it is at most X + 1/2. What is left of
+        the 2 is more than the rounding of the threshold, a float, if that is below 2^50. So X exceeds z deviations,
+        which has probability `delta`.
         """
-        if self._bits is None:
+        deviation = self._of_votes.deviation
+        if not deviation:
             return np.where(sums > 0, sums / WEIGHT, -math.inf)
-        floor = max(1, min(WEIGHT + 1, self._deviation // 4))
-        # One unit more than that, for rounding: of the noise to whole units, and of the threshold itself.
-        threshold = (floor + WEIGHT + 1) / WEIGHT + self.scale * float(norm.isf(delta))
+        floor = max(1, min(WEIGHT + 1, int(deviation) // 4))
+        threshold = (floor + WEIGHT + 1 + deviation * float(norm.isf(delta))) / WEIGHT
         noisy = np.full(len(sums), -math.inf)
         seen = np.flatnonzero(sums >= floor)
         noisy[seen] = self.add(sums[seen])
         noisy[noisy <= threshold] = -math.inf
         return noisy
-
-
-def _sensitivity(relation: Relation) -> float:
-    """Of a tally: WEIGHT where a row is added; where one is replaced, votes go and others come, sqrt(2) of that."""
-    return WEIGHT if relation is Relation.ADD_REMOVE else WEIGHT * math.sqrt(2) * (1 + 1e-15)
 
 
 class Tally:

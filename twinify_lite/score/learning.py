@@ -191,23 +191,24 @@ class Predictor:
         usual = float(seen[counts.argmax()] if is_class else np.median(values))
         return cls(model, features, target, usual, None if is_class else float(np.ptp(values)) or 1.0)
 
-    def rightly(self, rows: Sheet) -> tuple[float, float]:
-        """Two sums over `rows`, of the model and of the baseline.
+    def rightly(self, rows: Sheet, *, steps: int) -> tuple[int, int]:
+        """Two sums over `rows`, of the model and of the baseline, in `steps` of what one row adds at most.
 
-        Formal guarantee: each row adds something in [0, 1] to each, which depends on no other row.
+        Formal guarantee: each row adds a whole number from 0 to `steps` to each, which depends on no other row.
         """
         real = rows.number(self.target.name)
         guess = np.full(rows.rows, self._usual) if self._model is None else self._predicted(rows)
-        return self._right(guess, real), self._right(np.full(rows.rows, self._usual), real)
+        return self._right(guess, real, steps), self._right(np.full(rows.rows, self._usual), real, steps)
 
     def _predicted(self, rows: Sheet) -> np.ndarray:
         with _quietly():
             return self._model.predict(self._features.of(rows))
 
-    def _right(self, guess: np.ndarray, real: np.ndarray) -> float:
+    def _right(self, guess: np.ndarray, real: np.ndarray, steps: int) -> int:
         if self._width is None:
-            return float((guess == real).sum())
-        return float(np.nan_to_num(1 - np.minimum(np.abs(guess - real) / self._width, 1)).sum())
+            return steps * int((guess == real).sum())
+        closeness = np.nan_to_num(1 - np.minimum(np.abs(guess - real) / self._width, 1))
+        return int(np.rint(steps * closeness).astype(np.int64).sum())
 
 
 class _Features:

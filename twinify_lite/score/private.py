@@ -1,10 +1,9 @@
 """A score that may leave the house: a few figures under a privacy budget of its own, through the ledger.
 
 The synthetic table is public, so kinds, bins, levels and models are taken from it alone. A real row enters only through
-sums to which it adds at most 1: the number of rows n; n times the total variation distance of a marginal, which is half
-the sum over cells of |count - n * synthetic share|, and to which a row adds at most (|1 - q| + sum of the other q) / 2
-<= 1; and how many rows a model trained on synthetic ones predicts rightly. All of them are released at once by the
-Gaussian mechanism; dividing by the noisy n is post-processing.
+sums that it moves by at most 1, whether it is added or takes another's place (`_Sums.sums` has the proof): the number n
+of rows; n times the total variation distance of a marginal; and how many rows a model trained on synthetic ones
+predicts rightly. All of them are released at once by the Gaussian mechanism, and divided by the noisy n afterwards.
 """
 
 from __future__ import annotations
@@ -21,21 +20,20 @@ import numpy as np
 from twinify_lite.accountant import Gaussian
 from twinify_lite.errors import TableError
 from twinify_lite.quiet import quietly
-from twinify_lite.receipt import Receipt, Secrets
 from twinify_lite.score.coding import Coding, codings
 from twinify_lite.score.learning import Predictor, require_target
-from twinify_lite.score.marginals import Tables, choose_columns, distance
+from twinify_lite.score.marginals import Tables, apart, choose_columns, distance
 from twinify_lite.score.reading import REAL, SYNTHETIC, Sheet, read_sheets
 from twinify_lite.statement import GUESSED, STYLE, TYPES, accepted_of, uncovered
 
 if TYPE_CHECKING:
+    from twinify_lite.release import Part
     from twinify_lite.request import Data
     from twinify_lite.schema import Schema
     from twinify_lite.table import PrivateTable
 
-# Sums are released in units of 1 / _LATTICE. To round them to it, and the floats that they are, moves them by less than
-# two units, which the sensitivity has room for.
-_LATTICE, _ROOM = 1024, 2
+# Sums are whole numbers of so many steps to a row.
+_LATTICE = 1024
 # Rows of the synthetic table that shares are simulated from.
 _SIMULATED = 200_000
 _SURE = 1.96
@@ -118,6 +116,7 @@ def private_score(
     `insecure_seed` is given. It says nothing of how `synthetic` was made.
     """
     from twinify_lite.book import as_book
+    from twinify_lite.release import opened
     from twinify_lite.request import Request, declared_in, read_as_declared
 
     budgeted = {"epsilon": epsilon, "delta": delta, "relation": relation}
@@ -138,12 +137,13 @@ def private_score(
     if book is not None and not book.exists:
         book.begin([receipt], **budgeted)
     # Charged before a sum is computed: whatever becomes of that, it was paid for.
-    keys = receipt.redeem(Gaussian)
+    noises = opened(receipt, plan.parts)
     with quietly():
         sums = plan.sums(sheets[REAL])
-    released, noise = _release(receipt, keys, sums, plan.weights)
+    released = [float(noise.add(of)) / _LATTICE for noise, of in zip(noises, sums, strict=True)]
     budget.settle()
-    return plan.scored(released, noise, budget.statement().to_json())
+    deviations = [noise.deviation / _LATTICE for noise in noises]
+    return plan.scored(np.array(released), np.array(deviations), budget.statement().to_json())
 
 
 def _require_public_columns(real: tuple[str, ...], synthetic: tuple[str, ...]) -> None:
@@ -158,24 +158,6 @@ def _taken(table: PrivateTable, declared: Schema | None) -> Iterator[str]:
     yield TYPES if table.style is None else STYLE
     if declared is not None and declared.accepted:
         yield accepted_of(declared.accepted)
-
-
-def _release(receipt: Receipt, keys: Secrets, sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sums with the noise that `receipt` pays for, from its secret `keys`, and its standard deviations.
-
-    Formal guarantee: if one row adds at most 1 to each sum, this is the Gaussian mechanism of the receipt's multiplier.
-    Scaled by weight over the norm of all weights, the vector of sums moves by at most 1; noise of the multiplier on it
-    is noise of multiplier * norm / weight on the sums. They are rounded to a lattice first, with room for that, and the
-    noise to the same lattice, which is post-processing of the continuous mechanism.
-    """
-    from twinify_lite.exact import Bits, rounded_gaussian
-
-    bits, norm = Bits(keys.noise), float(np.linalg.norm(weights)) * (1 + 1e-12)
-    moves = _LATTICE + _ROOM
-    scales = [math.ceil(receipt.mechanism.noise_multiplier * moves * norm / weight) for weight in weights]
-    whole = [round(_LATTICE * float(value)) for value in sums]
-    noisy = [value + rounded_gaussian(bits, scale) for value, scale in zip(whole, scales, strict=True)]
-    return np.array(noisy) / _LATTICE, np.array(scales) / _LATTICE
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,26 +188,43 @@ class _Sums:
         return [("synthetic", order) for order in orders] + [("independent", order) for order in orders if order > 1]
 
     @property
-    def weights(self) -> np.ndarray:
-        """Single columns are many, and share the weight of one figure."""
+    def parts(self) -> list[Part]:
+        """One for each sum: as `sums` says, also a replaced row moves it by no more than `_LATTICE`. Single columns are
+        many, and share the weight of one figure."""
+        from twinify_lite.release import Part
+
         columns = self.sets[1]
-        predicted = 2 if self.predictor else 0
-        main = [1.0] * (1 + len(self._compared) + predicted)
-        return np.array([*main, *[1 / math.sqrt(len(columns))] * len(columns)])
+        main = [1.0] * (1 + len(self._compared) + (2 if self.predictor else 0))
+        weights = [*main, *[1 / math.sqrt(len(columns))] * len(columns)]
+        return [Part(bound=_LATTICE, weight=weight, replaced=1) for weight in weights]
 
-    def sums(self, real: Sheet) -> np.ndarray:
-        """The sums themselves, of the real rows. Private."""
+    def sums(self, real: Sheet) -> list[int]:
+        """The sums themselves, of the real rows, in steps of 1 / `_LATTICE`. Private.
+
+        Formal guarantee: a row that is added, removed or replaced moves each of them by at most `_LATTICE`, exactly.
+
+        Proof, of a marginal: let c be the counts of n real rows in its cells and s those of m synthetic ones. Then n
+        times the distance is d / 2m with d = sum of |m c - n s|. A row that is added to cell b moves the term of b by
+        at most m - s_b, and those of all other cells by their s, which sum to m - s_b; and d by at most 2m. A row that
+        goes from one cell to another moves two terms by at most m each, and no others: 2m again. So d / 2m moves by at
+        most 1, and so do means of it over several marginals. They are whole numbers until they are divided, once, and
+        rounded down: if x <= y <= x + `_LATTICE`, then floor(x) <= floor(y) <= floor(x) + `_LATTICE`. Of predictions,
+        every row adds a whole number of its own from 0 to `_LATTICE`; so two rows differ by no more than that.
+        """
         tables = Tables(real, self.coded)
-        means = [real.rows * self._mean(tables, self.tables[by], order) for by, order in self._compared]
-        predicted = [] if self.predictor is None else [*self.predictor.rightly(real)]
-        single = [real.rows * one for one in self._distances(tables, self.tables["synthetic"], 1)]
-        return np.array([real.rows, *means, *predicted, *single])
+        means = [self._whole_mean(tables, self.tables[by], self.sets[order]) for by, order in self._compared]
+        predicted = [] if self.predictor is None else [*self.predictor.rightly(real, steps=_LATTICE)]
+        single = [self._whole_mean(tables, self.tables["synthetic"], [columns]) for columns in self.sets[1]]
+        return [_LATTICE * real.rows, *means, *predicted, *single]
 
-    def _distances(self, rows: Tables, others: Tables, order: int) -> list[float]:
-        return [distance(rows.shares(columns), others.shares(columns)) for columns in self.sets[order]]
+    @staticmethod
+    def _whole_mean(rows: Tables, others: Tables, sets: list[tuple[str, ...]]) -> int:
+        """The number of rows times the mean distance over `sets`, in steps, rounded down."""
+        return _LATTICE * sum(apart(rows, others, columns) for columns in sets) // (2 * others.rows * len(sets))
 
     def _mean(self, rows: Tables, others: Tables, order: int) -> float:
-        return math.fsum(self._distances(rows, others, order)) / len(self.sets[order])
+        distances = [distance(rows.shares(columns), others.shares(columns)) for columns in self.sets[order]]
+        return math.fsum(distances) / len(distances)
 
     def scored(self, released: np.ndarray, noise: np.ndarray, statement: dict[str, Any]) -> PrivateScore:
         """The figures, by post-processing."""
