@@ -82,8 +82,6 @@ class Scale(NamedTuple):
         fine = 1
         while (steps := _root_above(wanted * fine**2)) < _FINE and 2 * fine * part.bound <= _ROW:
             fine *= 2
-        if steps > _MOST:
-            raise PrivacyParameterError("So little epsilon and delta need more noise than can be drawn. Raise them.")
         return cls(steps, fine)
 
 
@@ -151,6 +149,8 @@ def opened(
     mechanism, found = receipt.mechanism, [Scale(steps=0)] * len(parts)
     if isinstance(mechanism, Gaussian):
         found = scales(mechanism.noise_multiplier, receipt.relation, parts)
+    if any(scale.steps > _MOST for scale in found):
+        raise PrivacyParameterError("This epsilon and delta need more noise than can be drawn. Raise one of them.")
     keys = receipt.redeem(kinds)
     bits = None if isinstance(mechanism, NotPrivate) else Bits(keys.noise)
     return [Noise(receipt.what, part, scale, bits) for part, scale in zip(parts, found, strict=True)]
