@@ -129,7 +129,7 @@ def direct(shared, _, row):
     return jnp.sum(jnp.outer(row, jnp.ones(3)) * shared["w"] ** 2) / 2
 
 
-WIDTH = 64
+WIDTH = 160
 TINY, HUGE = np.float32(1e-42), np.float32(3e38)
 ROWS = {
     "alike": lambda g: np.full((WIDTH, 6), 1e6),
@@ -156,7 +156,7 @@ def test_one_row_moves_the_integers_by_at_most_the_limit_and_its_rounding(name, 
         lambda rows, mask: whole_sum(program, shared, (), rows, mask=mask, clip_norm=jnp.float32(clip_norm), on=STEPS)
     )
     most = LIMIT + lattice.rounding(program.summed, LIMIT)
-    for place, count in ((0, 1), (0, 40), (31, 32), (5, 64), (63, 64)):
+    for place, count in ((0, 1), (0, 40), (79, 81), (5, 160), (159, 160)):
         # A row joins at `place`, and the one that stood there moves to the end.
         with_it = jnp.concatenate([rows[:count], jnp.zeros((WIDTH - count, 6))])
         without = with_it.at[place].set(with_it[count - 1])

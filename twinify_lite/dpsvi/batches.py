@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 from twinify_lite import rng
 from twinify_lite.accountant import Mechanism, NotPrivate, PoissonGaussian
 from twinify_lite.dpsvi import binomial, feistel, jaxprs
-from twinify_lite.dpsvi.lattice import CHUNK
+from twinify_lite.dpsvi.lattice import WIDTH
 from twinify_lite.dpsvi.rows import count_rows
 from twinify_lite.errors import PrivacyParameterError
 
@@ -66,14 +66,14 @@ class Draw(NamedTuple):
 
 
 def width(mechanism: Mechanism, public_rows: int, numbers_per_row: int, multiple: int = 1) -> int:
-    """How many rows of a batch are met at once: the usual batch if memory allows, in whole chunks on every device.
+    """How many rows of a batch are met at once: the usual batch if memory allows, a multiple of 32 on every device.
 
     `public_rows` is a public or noisy number of rows. The exact one may not enter: a row's bits may change with the
     width of its batch, so one row more would change all others'. `numbers_per_row` is what a row holds in memory.
     """
     rate = _rate(mechanism)
     usual = math.ceil(public_rows * rate + 2.5 * math.sqrt(public_rows * rate * (1 - rate)))
-    return _whole_chunks(usual, numbers_per_row, multiple)
+    return _whole_widths(usual, numbers_per_row, multiple)
 
 
 def sampler_for(mechanism: Mechanism, rows: int, microbatch: int) -> Sampler:
@@ -91,7 +91,7 @@ def sampler_for(mechanism: Mechanism, rows: int, microbatch: int) -> Sampler:
 
 def whole_batch(rows: int, numbers_per_row: int, rows_over_batch: float, multiple: int = 1) -> Sampler:
     """Every row of a batch that was drawn elsewhere, and whose size is public."""
-    microbatch = _whole_chunks(rows, numbers_per_row, multiple)
+    microbatch = _whole_widths(rows, numbers_per_row, multiple)
     return Sampler(rows, rows, None, microbatch, rows_over_batch, in_order=True, is_size_public=True)
 
 
@@ -99,9 +99,9 @@ def _rate(mechanism: Mechanism) -> float:
     return 1.0 if isinstance(mechanism, NotPrivate) else mechanism.sampling_rate
 
 
-def _whole_chunks(wanted: int, numbers_per_row: int, multiple: int) -> int:
+def _whole_widths(wanted: int, numbers_per_row: int, multiple: int) -> int:
     affordable = max(8, _MICROBATCH_NUMBERS // max(1, numbers_per_row))
-    together = CHUNK * multiple
+    together = WIDTH * multiple
     return math.ceil(max(1, min(wanted, affordable, _LARGEST_MICROBATCH)) / together) * together
 
 

@@ -15,8 +15,9 @@ from twinify_lite.dpsvi.row_program import ROUNDING_ROOM, RowProgram, passes, tr
 
 # Chunks' sums that are held at once: more numbers than this are added up one chunk after the other.
 _HELD = 2**18
-# Chunks that are written out one after the other instead of looped over: a loop hides them from the compiler.
-_UNROLLED = 8
+# Chunks that are written out one after the other instead of looped over, which hides them from the compiler. The sums
+# of as many fit into one word: 6 x 80 rows of at most 2^22 steps.
+_UNROLLED = 6
 
 
 class ClippedSum(NamedTuple):
@@ -73,8 +74,9 @@ def whole_sum(
     mask: Bool[Array, " row"],
     clip_norm: Float[Array, ""],
     on: Lattice,
+    devices: int = 1,
 ) -> WholeSum:
-    """Sum over the rows in `mask`, whole chunks of them, of their clipped gradients in whole steps.
+    """Sum over the rows in `mask` of their clipped gradients in whole steps. `devices` share the rows.
 
     Formal guarantee: one row's joining or leaving moves the integers by at most `on.limit` and what `lattice.rounding`
     adds, in L2, whatever the row holds and however many there are, provided that a row's own pass has the same bits
@@ -85,7 +87,7 @@ def whole_sum(
         passed, norms = passes(program, shared, public, rows)
         factors = jnp.where(mask, clip_factor(norms, clip_norm), 0.0)
         # The weights carry the lattice's scale, so that sums over a chunk come out in steps.
-        words = _in_steps(program.forward, leaves, passed, factors * (on.limit / clip_norm))
+        words = _in_steps(program.forward, leaves, passed, factors * (on.limit / clip_norm), devices)
     below = jnp.where(mask, jnp.where(norms <= clip_norm, on.count, -on.count), 0).astype(jnp.int32)
     return WholeSum(tree.unflatten(words), lattice.sum_rows(below), clip_norm / on.limit)
 
@@ -124,7 +126,7 @@ def clipped_sum(
     """
     number = mask.shape[0]
     program = _program_of(row_value, shared, jax.tree.map(lambda x: x[0], rows))
-    extra = lattice.pad_to_chunks(number) - number
+    extra = -number % lattice.WIDTH
     padded = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[:1], extra, axis=0)]), rows)
     return float_sum(program, shared, (), padded, mask=jnp.pad(mask, (0, extra)), clip_norm=clip_norm)
 
@@ -139,33 +141,34 @@ def _program_of(row_value: Callable[..., Float[Array, ""]], shared: PyTree, row:
 
 
 def _in_steps(
-    program: ghost.Program, leaves: list[Array], passed: ghost.Backward, weights: Float[Array, " row"]
+    program: ghost.Program, leaves: list[Array], passed: ghost.Backward, weights: Float[Array, " row"], devices: int
 ) -> list[Words]:
     """The weighted sum in whole steps: direct leaves are truncated row by row, tapped ones summed over chunks."""
     result: list[Words | None] = [None] * program.shared
     for i, leaf in zip(program.direct, passed.direct, strict=True):
         result[i] = lattice.sum_rows(lattice.truncated(ghost.weighed(weights, leaf)))
-    for tap, total in zip(program.taps, _tapped(program, leaves, passed, weights), strict=True):
+    for tap, total in zip(program.taps, _tapped(program, leaves, passed, weights, devices), strict=True):
         result[tap.leaf] = total
     return result
 
 
 def _tapped(
-    program: ghost.Program, leaves: list[Array], passed: ghost.Backward, weights: Float[Array, " row"]
+    program: ghost.Program, leaves: list[Array], passed: ghost.Backward, weights: Float[Array, " row"], devices: int
 ) -> list[Words]:
     if not program.taps:
         return []
     number = weights.shape[0]
-    parts = lattice.in_chunks((passed._replace(direct=[]), weights), number)
+    size = lattice.chunk_of(number // devices)
+    chunks = number // size
+    parts = jax.tree.map(lambda x: x.reshape(chunks, size, *x.shape[1:]), (passed._replace(direct=[]), weights))
 
     def one(part: tuple[ghost.Backward, Array]) -> list[Array]:
         return [lattice.rounded(total) for total in ghost.tapped_sums(program, leaves, *part)]
 
-    chunks = number // lattice.CHUNK
     at = lambda i: one(jax.tree.map(lambda x: x[i], parts))  # noqa: E731
     if chunks * sum(leaves[tap.leaf].size for tap in program.taps) <= _HELD:
         return [lattice.sum_rows(total) for total in jax.vmap(one)(parts)]
-    if chunks <= _UNROLLED:  # so few sums of chunks fit into one word
+    if chunks <= _UNROLLED:
         return [lattice.sum_rows(sum(sums)[None]) for sums in zip(*map(at, range(chunks)), strict=True)]
     start = [lattice.zeros(leaves[tap.leaf].shape) for tap in program.taps]
 

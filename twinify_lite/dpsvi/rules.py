@@ -17,8 +17,9 @@ from jaxtyping import Array, Float
 
 from twinify_lite.dpsvi import lookup
 
-# Entries that are added up in one go, so that few roundings follow each other however many there are in all.
-_FAN_IN = 512
+# Entries that are added up in one go; more of them are added up in levels of so many, so that few roundings follow
+# each other.
+_FAN_IN, _LEVEL = 1024, 512
 # A rule whose norm may come out lower than this has no room left for the rest of a row: its array is materialised.
 _MOST_ROUNDINGS = 1500
 
@@ -48,9 +49,9 @@ def norm(x: Array) -> Float[Array, ""]:
     """
     squares = jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32))).ravel()
     while squares.size > _FAN_IN:
-        padded = jnp.pad(squares, (0, -squares.size % _FAN_IN))
+        padded = jnp.pad(squares, (0, -squares.size % _LEVEL))
         # The barrier keeps the compiler from merging the levels into one long sum.
-        squares = jax.lax.optimization_barrier(jnp.sum(padded.reshape(-1, _FAN_IN), axis=1))
+        squares = jax.lax.optimization_barrier(jnp.sum(padded.reshape(-1, _LEVEL), axis=1))
     return jnp.sqrt(jnp.sum(squares) + x.size * 2.0**-126)
 
 
@@ -61,8 +62,8 @@ def norm_roundings(size: int) -> int:
     """
     roundings = 4
     while size > _FAN_IN:
-        size = -(-size // _FAN_IN)
-        roundings += _FAN_IN
+        size = -(-size // _LEVEL)
+        roundings += _LEVEL
     return (roundings + size + 1) // 2 + 1
 
 

@@ -70,6 +70,11 @@ class Training:
     program: RowProgram | None = None
     lattice: Lattice | None = None
 
+    @property
+    def devices(self) -> int:
+        """Among how many devices a microbatch is divided."""
+        return 1 if self.mesh is None else self.mesh.devices.size
+
 
 def step(
     training: Training, state: DPSVIState, sampler: Sampler, table: PyTree, batch: Draw, drawn: Array
@@ -160,7 +165,7 @@ def _private_sum(
         given = training.program, shared, params, rows
         if training.lattice is None:
             return float_sum(*given, mask=mask, clip_norm=clip_norm)
-        return whole_sum(*given, mask=mask, clip_norm=clip_norm, on=training.lattice)
+        return whole_sum(*given, mask=mask, clip_norm=clip_norm, on=training.lattice, devices=training.devices)
 
     def body(carry: tuple[Array, WholeSum | ClippedSum]) -> tuple[Array, WholeSum | ClippedSum]:
         start, total = carry

@@ -254,11 +254,7 @@ class DPSVI:
 
     def _width(self, training: Training) -> int:
         numbers = training.program.numbers_per_row
-        return batches.width(self.mechanism, self.num_obs_total, numbers, self._devices)
-
-    @property
-    def _devices(self) -> int:
-        return 1 if self._mesh is None else self._mesh.devices.size
+        return batches.width(self.mechanism, self.num_obs_total, numbers, training.devices)
 
     def _first_clip_norm(self, optim_state: Any, key: Array) -> Float[Array, ""]:
         """The user's, or the median norm over made-up rows, from which the automatic rule moves on."""
