@@ -1,5 +1,6 @@
 """Sums in whole numbers: exact in any order, and moved by one row by no more than was paid for."""
 
+import functools
 import math
 from fractions import Fraction
 
@@ -143,25 +144,33 @@ ROWS = {
 }
 
 
+SHARED = {"w": jnp.asarray(np.random.default_rng(5).normal(size=(6, 3)), jnp.float32)}
+
+
+@functools.cache
+def sums_of(value):
+    """The program of a row function, and its compiled sum."""
+    program = trace_row(value, SHARED, (), jnp.zeros(6))
+    total = lambda rows, mask, clip_norm: whole_sum(  # noqa: E731
+        program, SHARED, (), rows, mask=mask, clip_norm=clip_norm, on=STEPS
+    )
+    return program, jax.jit(total)
+
+
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("value", [tapped, tapped_only, direct], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("clip_norm", [0.7, 1e-6])
 def test_one_row_moves_the_integers_by_at_most_the_limit_and_its_rounding(name, value, clip_norm):
-    generator = np.random.default_rng(5)
-    rows = jnp.asarray(ROWS[name](generator).astype(np.float32))
-    shared = {"w": jnp.asarray(generator.normal(size=(6, 3)), jnp.float32)}
-    program = trace_row(value, shared, (), rows[0])
+    rows = jnp.asarray(ROWS[name](np.random.default_rng(5)).astype(np.float32))
+    program, total = sums_of(value)
     assert bool(program.forward.taps) == (value is tapped_only)
-    total = jax.jit(
-        lambda rows, mask: whole_sum(program, shared, (), rows, mask=mask, clip_norm=jnp.float32(clip_norm), on=STEPS)
-    )
     most = LIMIT + lattice.rounding(program.summed, LIMIT)
     for place, count in ((0, 1), (0, 40), (79, 81), (5, 160), (159, 160)):
         # A row joins at `place`, and the one that stood there moves to the end.
-        with_it = jnp.concatenate([rows[:count], jnp.zeros((WIDTH - count, 6))])
+        with_it = jnp.where(jnp.arange(WIDTH)[:, None] < count, rows, 0)
         without = with_it.at[place].set(with_it[count - 1])
-        a = vector(total(with_it, jnp.arange(WIDTH) < count))
-        b = vector(total(without, jnp.arange(WIDTH) < count - 1))
+        a = vector(total(with_it, jnp.arange(WIDTH) < count, jnp.float32(clip_norm)))
+        b = vector(total(without, jnp.arange(WIDTH) < count - 1, jnp.float32(clip_norm)))
         assert math.hypot(*(a - b)[:-1]) <= most
         assert abs(a[-1] - b[-1]) == STEPS.count
         assert abs(a[-1]) <= count * STEPS.count

@@ -95,6 +95,7 @@ def step(
     total, clip_norm = private.gradient, state.clip_norm
     if training.lattice is not None:
         total, surplus = clip.add_noise(private, drawn, training.lattice)
+        total = jax.tree.map(lambda noisy, leaf: noisy.astype(leaf.dtype), total, shared)
         clip_norm = clip.move(training.rule, clip_norm, surplus, training.expected_batch, state.step)
     del private
     by_latents, by_params = jax.tree.map(lambda leaf: sampler.rows_over_batch * leaf, total)
