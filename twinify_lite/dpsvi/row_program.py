@@ -105,7 +105,11 @@ def passes(
 
 
 def isolated(values: PyTree) -> PyTree:
-    """The same values, across which the compiler fuses nothing: what stands in between compiles as it does alone."""
+    """The same values, across which the compiler fuses nothing.
+
+    Rows pass between two such barriers wherever they are added up, so that they compile to the same instructions there
+    as where `places_agree` tries them, whatever stands around.
+    """
     leaves, tree = jax.tree.flatten(values)
     return tree.unflatten(jax.lax.optimization_barrier(leaves)) if leaves else values
 

@@ -22,7 +22,7 @@ from twinify_lite.dpsvi.batches import Draw, Sampler
 from twinify_lite.dpsvi.elbo import SplitELBO
 from twinify_lite.dpsvi.gradient import ClippedSum, WholeSum, float_sum, map_words, whole_sum
 from twinify_lite.dpsvi.lattice import Lattice
-from twinify_lite.dpsvi.row_program import RowProgram, isolated, trace_row
+from twinify_lite.dpsvi.row_program import RowProgram, trace_row
 from twinify_lite.receipt import Secrets
 
 # Rows and noise of several steps are drawn together, up to this many noise values, to spread the cost of starting a
@@ -92,8 +92,10 @@ def step(
     (latents, _), pull_back = jax.vjp(draw, params)
     shared = (used(latents, training), select(params, training.person_params))
     private = _private_sum(training, state.clip_norm, shared, params, sampler, table, batch)
-    total, clip_norm = private.gradient, state.clip_norm
-    if training.lattice is not None:
+    clip_norm = state.clip_norm
+    if training.lattice is None:
+        total = private.gradient
+    else:
         total, surplus = clip.add_noise(private, drawn, training.lattice)
         total = jax.tree.map(lambda noisy, leaf: noisy.astype(leaf.dtype), total, shared)
         clip_norm = clip.move(training.rule, clip_norm, surplus, training.expected_batch, state.step)
@@ -154,16 +156,13 @@ def _private_sum(
     batch: Draw,
 ) -> WholeSum | ClippedSum:
     """The clipped sum over the whole batch, one microbatch after the other."""
-    # Between barriers, so that a row's pass compiles to the same instructions whatever stands around it.
-    shared, params = isolated((shared, params))
 
     def one(start: Array | int, index: Array, mask: Array) -> WholeSum | ClippedSum:
         rows = jax.tree.map(lambda column: column[index], table)
         # A person's place in the batch shifts when another joins or leaves, so what a place draws must be as secret
         # as who stands there: then every person's draws are alike, whatever the others do.
         keys = _personal_keys(batch.local_key, start, sampler.microbatch) if _needs_keys(training) else None
-        rows = isolated(spread((keys, rows), training.mesh))
-        given = training.program, shared, params, rows
+        given = training.program, shared, params, spread((keys, rows), training.mesh)
         if training.lattice is None:
             return float_sum(*given, mask=mask, clip_norm=clip_norm)
         return whole_sum(*given, mask=mask, clip_norm=clip_norm, on=training.lattice, devices=training.devices)
