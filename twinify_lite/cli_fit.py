@@ -69,6 +69,12 @@ def _epsilon(ctx: click.Context, _param: click.Parameter, value: float | None) -
     help="Which tables are neighbours: one row more or less, or one row replaced (the row count is public then).",
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True, help="Runs it.")
+@click.option(
+    "--kinds",
+    type=click.Choice(["private", "guess", "declared"]),
+    help="Where kinds that the schema does not tell come from: the budget (private), or the cells without noise, which "
+    "the statement then says (guess); or refuse such columns (declared).  [default: private; declared models: guess]",
+)
 @click.option("--target", metavar="COLUMN", help="The column that matters most: it gets more of the budget.")
 @click.option("--accept", metavar="COLUMN", multiple=True, help="Take as public what the schema read from this column.")
 @settings_option
@@ -135,7 +141,7 @@ def _declared(
     from twinify_lite.policy import as_policy
     from twinify_lite.request import Request, declared_in
 
-    said = {key: options[key] for key in ("epsilon", "delta", "model", "relation", "target")}
+    said = {key: options[key] for key in ("epsilon", "delta", "model", "relation", "target", "kinds")}
     shared = {"book": as_book(options["ledger"]), "policy": as_policy(options["policy"])}
     request = Request(**said, **shared, options=dict(settings), seed=seed)
     declared = declared_in(schema)

@@ -57,7 +57,7 @@ class Plans:
     def of(cls, request: Request, ready: Ready, rows: int, ledger: Ledger) -> Plans:
         """The plans for about so many rows, within what is left of the ledger's budget."""
         for part in _DISCOVERY:
-            beside, left = plan_beside(ready.schema, ledger, part=part)
+            beside, left = plan_beside(ready.schema, ready.undecided, ledger, part=part, rows=rows)
             if rows >= _COMFORT * least_rows(ready.schema, beside.noise, beside.selection):
                 break
         return cls(beside, ready.family.plan(ready.schema, rows, left, request.settings), left)
@@ -204,7 +204,7 @@ class Run:
         """The complete schema: discovered now, or by the run that was interrupted."""
         if self.checkpoint.schema is None:
             payment = {what: receipt for what, receipt in self.receipts.items() if what in RELEASES}
-            found = run_discovery(ready.table, ready.schema, payment, rows=self.rows)
+            found = run_discovery(ready.table, ready.schema, ready.undecided, payment, rows=self.rows)
             self.checkpoint.keep_schema(found.schema, found.notes)
         complete = self.checkpoint.schema
         if not complete.modelled:

@@ -20,7 +20,7 @@ from twinify_lite.ledger import Ledger
 from twinify_lite.policy import given_columns
 from twinify_lite.quiet import quietly
 from twinify_lite.schema import Schema
-from twinify_lite.schema.draft import fill
+from twinify_lite.schema.draft import Undecided, fill
 from twinify_lite.table import PrivateTable, read_table
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Request:
     relation: str
     target: str | None
     options: Mapping[str, Any] | None
+    kinds: str | None = None
     seed: int | None = None
     book: Book | None = None
     policy: Policy | None = None
@@ -89,7 +90,7 @@ class Request:
         raw = read_as_declared(data, declared)
         with quietly():
             table = family.prepare(raw)
-            begun = begin(table, declared)
+            begun, undecided = begin(table, declared, kinds=self._kinds(family))
         require_columns(begun)
         if self.policy is not None:
             self.policy.check_columns(_columns_of(family, begun, raw, table))
@@ -97,7 +98,23 @@ class Request:
             raise SchemaError(f"There is no column {self.target!r} to be the target, or it is not modelled.")
         taken = [] if table is raw else taken_from(raw, fill(None, raw))
         taken += [*taken_from(table, begun), *family.notes]
-        return Ready(family, table, begun, tuple(dict.fromkeys(taken)), frozenset(declared or ()))
+        return Ready(family, table, begun, undecided, tuple(dict.fromkeys(taken)), frozenset(declared or ()))
+
+    def _kinds(self, family: Any) -> str:
+        """Where kinds come from that nobody declared.
+
+        A declared model is a program of columns of certain kinds. It is tried on made-up rows of these before anything
+        is paid for, so they cannot come from the budget.
+        """
+        if self.kinds is None:
+            return "private" if family.takes_any_kinds else "guess"
+        if self.kinds == "private" and not family.takes_any_kinds:
+            raise SchemaError(
+                "The kinds of columns must be known before a declared model is tried, so they cannot be found from the "
+                'budget. Declare all of them in the schema and use kinds="declared" (--kinds declared), or have them '
+                'guessed from the cells without noise: kinds="guess", which the statement then says.'
+            )
+        return self.kinds
 
     def family(self, declared: Schema | None) -> Any:
         """What plans and fits the model that was asked for."""
@@ -124,6 +141,7 @@ class Request:
             "target": self.target,
             "options": {name: str(value) for name, value in self.settings.items()},
             "schema": hashlib.sha256(ready.schema.to_toml().encode()).hexdigest(),
+            "undecided": [*ready.undecided.columns, *map(str, ready.undecided.constraints)],
             "seed": None if self.seed is None else int(self.seed),
             "ledger": self.book is not None,
         }
@@ -133,12 +151,14 @@ class Request:
 class Ready:
     """A table that can be fitted, and what is `taken` from it without being paid for, in sentences.
 
-    `declared` are the columns that the caller's schema names; the others are guessed.
+    The schema has kinds for the time being where they are `undecided`. `declared` are the columns that the caller's
+    schema names.
     """
 
     family: Any
     table: PrivateTable
     schema: Schema
+    undecided: Undecided
     taken: tuple[str, ...]
     declared: frozenset[str] = frozenset()
 

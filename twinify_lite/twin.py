@@ -59,6 +59,7 @@ def fit(
     target: str | None = None,
     accept: str | Iterable[str] = (),
     options: Mapping[str, Any] | None = None,
+    kinds: Literal["private", "guess", "declared"] | None = None,
     insecure_seed: int | None = None,
     ledger: Book | str | os.PathLike[str] | None = None,
     policy: Policy | str | os.PathLike[str] | None = None,
@@ -70,7 +71,10 @@ def fit(
 
     `model` is "auto", the name of a template, a .py file or a function of `rows`; None is what the `distribution` lines
     of the schema say, or "auto". `schema` declares what is public; the rest is found from the budget. `target` names a
-    column that others will want to predict. `options` override the plan. `checkpoint` names a file to continue
+    column that others will want to predict. `options` override the plan. `kinds` says where kinds come from that
+    neither the schema nor a column's type tells: "private" (the default of the automatic model), from the budget;
+    "guess" (that of all others), from the cells without noise, which the statement then says; or "declared", which
+    refuses such columns. `checkpoint` names a file to continue
     from with `resume=True`, should the fit be interrupted; it is locked meanwhile, so that only one continues it.
     `ledger` names a file that keeps one budget over all fits of this table, and `policy` one of what is allowed: both
     refuse before anything is run.
@@ -85,6 +89,7 @@ def fit(
         relation=relation,
         target=target,
         options=options,
+        kinds=kinds,
         seed=insecure_seed,
         book=as_book(ledger),
         policy=as_policy(policy),
@@ -119,6 +124,7 @@ def dry_run(
     target: str | None = None,
     accept: str | Iterable[str] = (),
     options: Mapping[str, Any] | None = None,
+    kinds: Literal["private", "guess", "declared"] | None = None,
     insecure_seed: int | None = None,
     ledger: Book | str | os.PathLike[str] | None = None,
     policy: Policy | str | os.PathLike[str] | None = None,
@@ -135,6 +141,7 @@ def dry_run(
         relation=relation,
         target=target,
         options=options,
+        kinds=kinds,
         seed=insecure_seed,
         book=as_book(ledger),
         policy=as_policy(policy),

@@ -72,6 +72,8 @@ class Auto:
     declared: frozenset[str] = frozenset()
     name: str = "auto"
     notes: tuple[str, ...] = ()
+    #: It needs no kinds before it is planned.
+    takes_any_kinds = True
 
     def prepare(self, table: PrivateTable) -> PrivateTable:
         """The table as it is: only declared models have something to do before."""

@@ -3,6 +3,7 @@
 The row count is a stage of its own, because plans are made with it. Everything else is a few noisy tallies over all
 open columns at once (`votes`), paid for before the first of them is made:
 
+    kinds         each cell votes for its form where neither the schema nor a type tells its column's kind
     values        each row votes for its value in every open column: frequent levels, heaps, special and missing values
     rare values   rows vote again, for what was not found; most have one or two votes left, which weigh the more
     magnitudes    for the order of magnitude of every number that is not a heap
@@ -17,7 +18,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from scipy.stats import norm
 
@@ -25,16 +26,16 @@ from twinify_lite import accountant
 from twinify_lite.accountant import DiscreteLaplace, Gaussian, NotPrivate, Relation
 from twinify_lite.discover.completion import complete
 from twinify_lite.discover.findings import find_ranges, find_values, look_at
-from twinify_lite.discover.notes import unrounded
-from twinify_lite.discover.votes import selection_cost
+from twinify_lite.discover.notes import hidden_kinds, ignored_constraints, unrounded
+from twinify_lite.discover.votes import selection_chance, selection_cost
 from twinify_lite.encode.refusals import ambiguous_names, refuse
-from twinify_lite.errors import BudgetExceeded, PrivacyParameterError
+from twinify_lite.errors import BudgetExceeded, PrivacyParameterError, SchemaError
 from twinify_lite.exact import Bits, discrete_laplace
 from twinify_lite.ledger import Ledger
 from twinify_lite.quiet import quietly
 from twinify_lite.receipt import Receipt
 from twinify_lite.schema import Column, Schema
-from twinify_lite.schema.draft import fill
+from twinify_lite.schema.draft import Undecided, fill, fill_by_types
 from twinify_lite.schema.notes import ordered_categoricals
 from twinify_lite.statement import GUESSED, STYLE, TYPES, accepted_of
 from twinify_lite.table import PrivateTable, read_table
@@ -53,11 +54,18 @@ _DELTA, _SELECTION = 0.25, 0.4
 _SURE = 1.001
 # Below so many times the rows that show a value which all of them share, what was not found may well be there.
 _FEW = 10.0
+# Kinds that noise hides are the dearest mistake. They get the part of 1 / noise^2 with which one cell of so many is as
+# much as the noise, but no less and no more than this.
+_SHOWN, _KINDS = 20.0, (0.02, 0.1)
+# Of the chance that one row shows a new value, for the rare forms of cells.
+_FORMS = 0.1
 # How the tallies divide the rest: parts of 1 / noise^2.
 _PARTS = {"values": 0.12, "rare values": 0.58, "magnitudes": 0.2, "closer": 0.05, "closest": 0.05}
 
 #: What the releases of discovery are called, but for the row count.
-RELEASES = (*_PARTS, "new values")
+RELEASES = ("kinds", *_PARTS, "new values")
+#: Where kinds come from that neither the schema nor a type tells.
+KINDS = ("private", "guess", "declared")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +83,12 @@ def discover(
     *,
     ledger: Ledger,
     share: float = SHARE,
+    kinds: Literal["private", "guess", "declared"] = "private",
 ) -> Discovery:
     """Complete `schema` from the privacy budget: what it declares is free, what it leaves open is paid for.
+
+    Where neither the schema nor a type tells the kind of a column, it is found from the budget too ("private"), guessed
+    from the cells without noise, which the ledger's statement then says ("guess"), or asked for ("declared").
 
     Formal guarantee: takes at most `share` of the ledger's epsilon and a quarter of its delta, less the more is
     declared, and nothing if nothing is open. Everything in the result is computed from what was paid for.
@@ -86,8 +98,9 @@ def discover(
     if not isinstance(ledger, Ledger):
         raise PrivacyParameterError("Discovery is paid for: pass ledger=Ledger(epsilon=..., delta=...).")
     table = read_table(table)
-    schema = begin(table, Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema)
-    budget = plan(schema, ledger, share=(1 - _ROWS) * share)  # refuses what cannot be paid before anything is
+    declared = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
+    schema, undecided = begin(table, declared, kinds=kinds)
+    budget = plan(schema, undecided, ledger, share=(1 - _ROWS) * share)  # refuses before anything is paid
     if budget.noise and share * ledger.epsilon > ledger.epsilon - ledger.spent[0]:
         raise BudgetExceeded("Less epsilon is left in this ledger than the share of discovery. Lower `share`.")
     for taken in taken_from(table, schema):
@@ -95,18 +108,25 @@ def discover(
     rows = count_rows(table, schema, ledger, share=_ROWS * share)
     payment = budget.pay(ledger)
     with quietly():
-        return run(table, schema, payment, rows=rows)
+        return run(table, schema, undecided, payment, rows=rows)
 
 
-def begin(table: PrivateTable, declared: Schema | None) -> Schema:
-    """The declared schema with kinds for all columns of `table`; what cannot go on is refused before it is paid for.
+def begin(table: PrivateTable, declared: Schema | None, *, kinds: str) -> tuple[Schema, Undecided]:
+    """The declared schema for all columns of `table`, and which kinds in it are for the time being.
 
-    Nothing is refused because of what cells hold: only by names, types and the schema.
+    What cannot go on is refused before it is paid for: by names, types and the schema, never by what cells hold.
     """
-    schema = fill(declared, table)
+    if kinds not in KINDS:
+        raise SchemaError(f"kinds must be one of {', '.join(KINDS)}.")
+    schema, undecided = (fill(declared, table), Undecided()) if kinds == "guess" else fill_by_types(declared, table)
+    if kinds == "declared" and undecided.columns:
+        raise SchemaError(
+            f"The kinds of these columns are not declared: {', '.join(map(repr, undecided.columns))}. Declare them in "
+            'the schema, or have them found from the budget: kinds="private" (--kinds private).'
+        )
     schema.require_public()
     refuse(ambiguous_names(schema))
-    return schema
+    return schema, undecided
 
 
 def taken_from(table: PrivateTable, schema: Schema) -> list[str]:
@@ -156,20 +176,21 @@ class Plan:
         return {**receipts, "new values": ledger.spend(cost, "new values")}
 
 
-def plan(schema: Schema, ledger: Ledger, *, share: float) -> Plan:
+def plan(schema: Schema, undecided: Undecided, ledger: Ledger, *, share: float) -> Plan:
     """Divide `share` of epsilon among the tallies that `schema` needs; columns that are declared lower the whole.
 
     The noise of a vote stays about the same when fewer columns are open, so epsilon falls with the root of their share.
     """
     delta = _DELTA * ledger.delta
     selection = _SELECTION * delta / (1 if ledger.relation is Relation.ADD_REMOVE else 2)
-    needed = _needed(schema)
-    if not needed or math.isinf(ledger.epsilon):
-        return Plan(noise=dict.fromkeys(needed, 0.0), delta=delta, selection=selection)
+    parts = _parts(schema, undecided)
+    if undecided.columns:
+        parts = {what: (1 - _KINDS[1]) * part for what, part in parts.items()} | {"kinds": _KINDS[1]}
+    if not parts or math.isinf(ledger.epsilon):
+        return Plan(noise=dict.fromkeys(parts, 0.0), delta=delta, selection=selection)
     if delta > ledger.delta - ledger.spent[1]:
         raise BudgetExceeded("Discovery needs a quarter of the ledger's delta, and less is left. Make a new ledger.")
-    whole = sum(_PARTS[what] for what in needed)
-    openness = sum(map(_openness, schema.modelled)) / len(schema.modelled)
+    openness = _openness(schema, undecided)
     one = accountant.calibrate(
         Gaussian(noise_multiplier=1.0),
         free="noise_multiplier",
@@ -179,26 +200,36 @@ def plan(schema: Schema, ledger: Ledger, *, share: float) -> Plan:
         relation=ledger.relation,
     )
     # Several Gaussian releases are as private as one whose noise^-2 is the sum of theirs.
-    noise = {what: one.noise_multiplier * math.sqrt(whole / _PARTS[what]) for what in needed}
+    noise = {what: one.noise_multiplier / math.sqrt(part) for what, part in parts.items()}
     return Plan(noise=noise, delta=delta, selection=selection)
 
 
-def plan_beside(schema: Schema, ledger: Ledger, *, part: float) -> tuple[Plan, float]:
+def plan_beside(schema: Schema, undecided: Undecided, ledger: Ledger, *, part: float, rows: int) -> tuple[Plan, float]:
     """A plan in one stage with other releases, and the noise multiplier of one Gaussian release that is left for them.
 
-    Discovery takes `part` of the stage (in parts of 1 / noise^2) where all columns are open, less the more is declared.
-    Composed with others, its privacy loss weighs far less than as a stage of its own: twice the noise is a quarter.
+    Discovery takes `part` of the stage (in parts of 1 / noise^2) where all columns are open, less the more is declared,
+    and before that what the kinds of columns take in about so many rows. Composed with others, its privacy loss weighs
+    far less than as a stage of its own: twice the noise is a quarter.
     """
-    needed = _needed(schema)
+    parts = _parts(schema, undecided)
     selection = _SELECTION * _DELTA * ledger.delta / (1 if ledger.relation is Relation.ADD_REMOVE else 2)
-    beside = (selection_cost(ledger.relation, selection),) if needed else ()
+    beside = (selection_cost(ledger.relation, selection),) if parts else ()
     whole = ledger.calibrate(Gaussian(noise_multiplier=1.0), beside=beside).noise_multiplier * _SURE
-    if not needed:
+    if not parts:
         return Plan(noise={}, delta=None, selection=selection), whole
-    openness = sum(map(_openness, schema.modelled)) / len(schema.modelled)
-    total = sum(_PARTS[what] for what in needed)
-    noise = {what: whole / math.sqrt(part * openness * _PARTS[what] / total) for what in needed}
-    return Plan(noise=noise, delta=None, selection=selection), whole / math.sqrt(1 - part * openness)
+    part *= _openness(schema, undecided)
+    kinds = _kinds_part(undecided, whole, rows)
+    found = {what: (1 - kinds) * part * one for what, one in parts.items()} | ({"kinds": kinds} if kinds else {})
+    noise = {what: whole / math.sqrt(one) for what, one in found.items()}
+    return Plan(noise=noise, delta=None, selection=selection), whole / math.sqrt((1 - kinds) * (1 - part))
+
+
+def _kinds_part(undecided: Undecided, noise_multiplier: float, rows: int) -> float:
+    """What the kinds take of 1 / noise^2, if that of the whole stage is as given."""
+    if not undecided.columns:
+        return 0.0
+    wanted = len(undecided.columns) * (_SHOWN * noise_multiplier / rows) ** 2
+    return min(_KINDS[1], max(_KINDS[0], wanted))
 
 
 def least_rows(schema: Schema, noise: Mapping[str, float], selection: float) -> float:
@@ -217,28 +248,48 @@ def _is_small(schema: Schema, payment: Payment, rows: int) -> bool:
     return rows < _FEW * least_rows(schema, noise, selection)
 
 
-def _needed(schema: Schema) -> list[str]:
+def _parts(schema: Schema, undecided: Undecided) -> dict[str, float]:
+    """The tallies of what is open, and how they divide 1 / noise^2. Columns may turn out to be numbers until all have
+    their kinds."""
     open_columns = [column for column in schema.modelled if column.open]
     needed = ["values", "rare values"] if open_columns else []
-    if any({"min", "max"} & set(column.open) for column in open_columns):
+    if undecided.columns or any({"min", "max"} & set(column.open) for column in open_columns):
         needed += ["magnitudes", "closer", "closest"]
-    return needed
+    whole = sum(_PARTS[what] for what in needed)
+    return {what: _PARTS[what] / whole for what in needed}
 
 
-def _openness(column: Column) -> float:
-    if column.open == ("nullable",):
+def _openness(schema: Schema, undecided: Undecided) -> float:
+    """How much of the schema is open: 1 for all of it."""
+    shares = (_openness_of(column, is_decided=column.name not in undecided.columns) for column in schema.modelled)
+    return sum(shares) / len(schema.modelled)
+
+
+def _openness_of(column: Column, *, is_decided: bool) -> float:
+    if column.open == ("nullable",) and is_decided:
         return 0.1
     return 1.0 if column.open else 0.0
 
 
-def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> Discovery:
+def run(table: PrivateTable, schema: Schema, undecided: Undecided, payment: Payment, *, rows: int) -> Discovery:
     """Make the tallies that `payment` paid for, and complete `schema` with what they show."""
-    declared = [*unrounded(schema), *ordered_categoricals(table, schema)]
     if not payment:
-        return Discovery(schema=schema, rows=rows, notes=tuple(declared))
+        return Discovery(schema=schema, rows=rows, notes=tuple(_declared_notes(table, schema)))
+    chance, told = selection_chance(payment["new values"]), []
+    if undecided.columns:
+        from twinify_lite.discover.kinds import find_kinds
+
+        schema, hidden = find_kinds(schema, undecided.columns, table, payment["kinds"], delta=_FORMS * chance)
+        schema, ignored = undecided.decided(schema)
+        told, chance = [*hidden_kinds(schema, hidden), *ignored_constraints(ignored)], (1 - _FORMS) * chance
     looks = [look_at(column, table) for column in schema.modelled if column.open]
-    find_values(looks, payment)
+    find_values(looks, payment, chance=chance)
     is_small = _is_small(schema, payment, rows)
     find_ranges([look for look in looks if look.seeks_range], payment, guess=is_small)
+    declared = _declared_notes(table, schema)
     schema, notes = complete(schema, looks, rows, guess=is_small)
-    return Discovery(schema=schema, rows=rows, notes=(*notes, *declared))
+    return Discovery(schema=schema, rows=rows, notes=(*told, *notes, *declared))
+
+
+def _declared_notes(table: PrivateTable, schema: Schema) -> list[str]:
+    return [*unrounded(schema), *ordered_categoricals(table, schema)]

@@ -18,7 +18,7 @@ from scipy.stats import norm
 from twinify_lite import cells
 from twinify_lite.discover import ranges
 from twinify_lite.discover.known import codes_of, known_beside
-from twinify_lite.discover.votes import Ballot, Tally, selection_chance
+from twinify_lite.discover.votes import Ballot, Tally
 from twinify_lite.schema import Column
 from twinify_lite.table import PrivateTable
 
@@ -165,12 +165,13 @@ def _is_in_calendar(column: Column, value: np.ndarray) -> np.ndarray | bool:
     return (value >= first) & (value < last)
 
 
-def find_values(looks: list[Look], payment: Payment) -> None:
+def find_values(looks: list[Look], payment: Payment, *, chance: float) -> None:
     """Find frequent values, then rarer ones, and which columns have missing cells.
 
-    Usual codes are asked for from the start, and what is known beside the values of the first round in the second.
+    One row shows a new value with probability at most `chance`. Usual codes are asked for from the start, and what is
+    known beside the values of the first round in the second.
     """
-    chance = selection_chance(payment["new values"]) / max(1, sum(look.seeks_values for look in looks))
+    chance /= max(1, sum(look.seeks_values for look in looks))
     for look in looks:
         look.ask(codes_of(look.column) if "special" in look.column.open else ())
     _take(looks, Tally(payment["values"], [value_ballot(look) for look in looks]), _FIRST * chance, counts_missing=True)

@@ -67,10 +67,25 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     ]
     listed = [f"{head} ({len(names)}): {_names(names)}. {rest}" for head, names, rest in said if names]
     listed += _never_missing(pairs)
-    ignored = [f"Ignored, because it does not fit what was found: {constraint}." for constraint in dropped]
     if len(unfound) + len(bare) + len(guessed) == len(columns):
         listed.insert(0, "No open column could be discovered. The table is small for this epsilon.")
-    return [*listed, *ignored]
+    return [*listed, *ignored_constraints(dropped)]
+
+
+def ignored_constraints(dropped: Iterable[Constraint]) -> list[str]:
+    """The constraints that make no sense with what was found."""
+    return [f"Ignored, because it does not fit what was found: {constraint}." for constraint in dropped]
+
+
+def hidden_kinds(schema: Schema, names: Sequence[str]) -> list[str]:
+    """The columns of which noise hides what their cells look like."""
+    texts = [name for name in names if schema[name].is_levelled]
+    others = [name for name in names if name not in texts]
+    said = (
+        ("Kinds hidden by noise", texts, "Their texts are taken as they are. Declare `kind`, which costs nothing."),
+        ("Precision hidden by noise", others, "Declare `decimals`, or `resolution`, which costs nothing."),
+    )
+    return [f"{head} ({len(names)}): {_names(names)}. {rest}" for head, names, rest in said if names]
 
 
 def unrounded(schema: Schema) -> list[str]:

@@ -39,6 +39,8 @@ class Family:
 
     declared: Declared
     target: str | None = None
+    #: Its program is tried on made-up rows of certain kinds before anything is paid for.
+    takes_any_kinds = False
 
     @property
     def name(self) -> str:

@@ -63,7 +63,7 @@ class Constraint:
 
     def problems(self, schema: Schema) -> list[str]:
         """All that makes this constraint impossible or meaningless in `schema`. What is open there is no problem."""
-        found = list(self._strangers(schema))
+        found = list(self.strangers(schema))
         if not found:
             found = dict.fromkeys(self._misfits({name: Scale(schema[name]) for name in self.named}))
         return [f"Constraint {self}: {problem}" for problem in found]
@@ -75,7 +75,8 @@ class Constraint:
     def __str__(self) -> str:
         return f'"{self.to_toml()}"'
 
-    def _strangers(self, schema: Schema) -> Iterator[str]:
+    def strangers(self, schema: Schema) -> Iterator[str]:
+        """The constrained columns that `schema` does not have or does not model, a sentence each."""
         for name in self.named:
             if name not in schema:
                 close = difflib.get_close_matches(name, list(schema), n=1)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from twinify_lite import cells
 from twinify_lite.schema import Column, Schema
-from twinify_lite.schema.guess import has_decimal_commas
+from twinify_lite.schema.guess import guess, has_decimal_commas
 from twinify_lite.schema.guess_votes import LEAST
 from twinify_lite.table import PrivateTable
 
@@ -39,10 +39,11 @@ def decimal_commas(table: PrivateTable, schema: Schema, declared: Container[str]
     """A sentence for each guessed column of words that look like numbers with decimal commas."""
     if table.style is None or table.style.decimal == ",":
         return
-    for column in schema.columns:
-        if column.name not in declared and has_decimal_commas(column, table.reveal()[column.name]):
+    for name in schema:
+        array = table.reveal()[name]
+        if name not in declared and has_decimal_commas(guess(name, array), array):
             yield (
-                f'Column {column.name!r} looks like numbers with decimal commas: add --decimal , (`decimal=","`), or '
+                f'Column {name!r} looks like numbers with decimal commas: add --decimal , (`decimal=","`), or '
                 f"declare its kind in the schema. {UNSHARED}"
             )
 

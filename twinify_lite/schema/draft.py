@@ -7,9 +7,9 @@ flip (`guess`). Ranges, levels and missing cells are read only by `peek`, and ar
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from twinify_lite.cells.moments import moment
 from twinify_lite.cells.parsing import is_text, plain, texts
 from twinify_lite.errors import SchemaError
 from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.constraints import Constraint
 from twinify_lite.schema.guess import guess, looks_at_cells, type_name
 from twinify_lite.schema.guess_votes import LEAST
 from twinify_lite.schema.words import suggestion
@@ -56,22 +57,72 @@ def fill(schema: Schema | None, table: PrivateTable) -> Schema:
     """
     if schema is None:
         return draft(table)
+    whole = _filled(schema, read_table(table), schema.constraints, looks=True)
+    whole.require_constraints()
+    return whole
+
+
+def fill_by_types(schema: Schema | None, table: PrivateTable) -> tuple[Schema, Undecided]:
+    """`fill` that looks at no cell: what hangs on cells is as in a table without rows, and left undecided.
+
+    Constraints that speak of such a column are left out of the schema, until its kind is known.
+    """
     table = read_table(table)
+    names = undecided(schema, table)
+    constraints = () if schema is None else schema.constraints
+    waiting = tuple(one for one in constraints if set(one.names) & set(names))
+    sure = tuple(one for one in constraints if one not in waiting)
+    if schema is None:
+        whole = Schema(columns=_guesses(table, table.columns, looks=False), style=_unusual_style(table))
+    else:
+        whole = _filled(schema, table, sure, looks=False)
+    whole.require_constraints()
+    problems = [problem for one in waiting for problem in one.strangers(whole)]
+    if problems:
+        raise SchemaError.listing(problems)
+    return whole, Undecided(names, waiting)
+
+
+def _filled(schema: Schema, table: PrivateTable, constraints: tuple[Constraint, ...], *, looks: bool) -> Schema:
     problems = [_unknown(name, table.columns) for name in schema if name not in table.columns]
     if problems:
         raise SchemaError.listing(problems)
     lacking = [name for name in table.columns if name not in schema]
     types = {field.name: field.type for field in table.reveal().schema}
-    known = {column.name: column for column in _guesses(table, lacking)}
+    known = {column.name: column for column in _guesses(table, lacking, looks=looks)}
     known |= {column.name: _with_dtype(column, types[column.name], table) for column in schema.columns}
-    whole = dataclasses.replace(
+    return dataclasses.replace(
         schema,
         columns=tuple(known[name] for name in table.columns),
-        guessed=schema.guessed or _any_looked_at(table, lacking),
+        constraints=constraints,
+        guessed=schema.guessed or (looks and _any_looked_at(table, lacking)),
         style=schema.style or _unusual_style(table),
     )
-    whole.require_constraints()
-    return whole
+
+
+class Undecided(NamedTuple):
+    """Columns whose kinds are not known yet, and the constraints that speak of them."""
+
+    columns: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+
+    def decided(self, schema: Schema) -> tuple[Schema, list[Constraint]]:
+        """`schema`, in which the kinds are known, with those of the constraints that fit it; and the others."""
+        ignored = [one for one in self.constraints if one.problems(schema)]
+        kept = (one for one in self.constraints if one not in ignored)
+        return dataclasses.replace(schema, constraints=(*schema.constraints, *kept)), ignored
+
+
+def undecided(schema: Schema | None, table: PrivateTable) -> tuple[str, ...]:
+    """The columns of `table` whose kind or precision neither `schema` nor their type tells."""
+    types = table.reveal().schema
+    return tuple(n for n in table.columns if n not in (schema or ()) and looks_at_cells(types.field(n).type))
+
+
+def guessed_as(name: str, keys: Mapping[str, Any], table: PrivateTable) -> Column:
+    """The column `name` of `table` with what was guessed of it."""
+    arrow = table.reveal().schema.field(name).type
+    return _with_dtype(Column(name=name, dtype=type_name(arrow), **keys), arrow, table)
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:
@@ -93,8 +144,10 @@ def _any_looked_at(table: PrivateTable, names: Iterable[str]) -> bool:
     return any(looks_at_cells(schema.field(name).type) for name in names)
 
 
-def _guesses(table: PrivateTable, names: Iterable[str]) -> tuple[Column, ...]:
+def _guesses(table: PrivateTable, names: Iterable[str], *, looks: bool = True) -> tuple[Column, ...]:
     rows, decimal = table.reveal(), _decimal(table)
+    if not looks:  # a type is seen in a column without rows, too
+        rows = rows.slice(0, 0)
     with ThreadPoolExecutor() as pool:  # Arrow lets go of Python's lock
         guesses = tuple(pool.map(lambda name: guess(name, rows[name], decimal=decimal), names))
     return tuple(_with_dtype(column, rows.schema.field(column.name).type, table) for column in guesses)

@@ -37,13 +37,13 @@ from twinify_lite.schema.guess_votes import LEAST, Poll, carries, flags, mostly,
 
 #: More decimals than these are not a look but the precision of a float.
 DECIMALS = 6
-# Of at most 18 digits, which fit into 64 bits: longer ones are codes. Exponents from 300 on overflow.
-_PLAIN = r"^\s*[-+]?(\d{1,18}(\.\d*)?|\.\d+)\s*$"
-_SCIENTIFIC = r"^\s*[-+]?(\d{1,18}(\.\d*)?|\.\d+)[eE][-+]?[012]?\d?\d\s*$"
+#: Of at most 18 digits, which fit into 64 bits: longer ones are codes. Exponents from 300 on overflow.
+PLAIN = r"^\s*[-+]?(\d{1,18}(\.\d*)?|\.\d+)\s*$"
+SCIENTIFIC = r"^\s*[-+]?(\d{1,18}(\.\d*)?|\.\d+)[eE][-+]?[012]?\d?\d\s*$"
 # The commas of 1,234 and 1,234,567, which are no decimal commas.
 _THOUSANDS = r"^\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*$"
 _ENDLESS = 99
-_BOOLEANS = (("false", "true"), ("False", "True"), ("FALSE", "TRUE"))
+BOOLEANS = (("false", "true"), ("False", "True"), ("FALSE", "TRUE"))
 _CATEGORY = {"kind": "category"}
 
 
@@ -70,19 +70,40 @@ def looks_at_cells(arrow: pa.DataType) -> bool:
 
 
 def _guess_text(array: pa.ChunkedArray | pa.Array, decimal: str) -> dict[str, Any]:
-    poll = Poll.of(texts(array))
+    return guess_text(Poll.of(texts(array)), decimal)
+
+
+def guess_text(poll: Poll, decimal: str) -> dict[str, Any]:
+    """What the texts of a column say of it."""
     return _guess_number(poll, decimal) or _guess_boolean(poll) or guess_moment(poll) or _CATEGORY
 
 
 def _guess_float(array: pa.ChunkedArray | pa.Array) -> dict[str, Any]:
     """Number; or integer where nearly all cells are whole, as pandas stores integers with missing cells so."""
-    values = plain(array).drop_null().to_numpy(zero_copy_only=False)
-    if len(values) < LEAST:
-        return {"kind": "number"}
+    return number_of_floats(np.bincount(decimals_of_floats(plain(array).drop_null()), minlength=DECIMALS + 2))
+
+
+def decimals_of_floats(floats: pa.Array) -> np.ndarray:
+    """How many decimals each number needs; `DECIMALS` + 1 if more than those."""
+    values = floats.to_numpy(zero_copy_only=False)
+    found = np.full(len(values), DECIMALS + 1)
+    left = np.arange(len(values))
     for decimals in range(DECIMALS + 1):
+        some = values[left]
         with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers are whole
-            same = np.round(values.astype(np.float64), decimals).astype(values.dtype) == values
-        if nearly_all(int(same.sum()), len(values)):
+            same = np.round(some.astype(np.float64), decimals).astype(values.dtype) == some
+        found[left[same]] = decimals
+        left = left[~same]
+    return found
+
+
+def number_of_floats(counts: np.ndarray) -> dict[str, Any]:
+    """What so many floats with each number of decimals say of their column."""
+    cells = int(counts.sum())
+    if cells < LEAST:
+        return {"kind": "number"}
+    for decimals, votes in enumerate(np.cumsum(counts)[: DECIMALS + 1].tolist()):
+        if nearly_all(votes, cells):
             return {"kind": "number", "decimals": decimals} if decimals else {"kind": "integer"}
     return {"kind": "number"}
 
@@ -106,16 +127,16 @@ _TYPES = (
 
 def _guess_number(poll: Poll, decimal: str) -> dict[str, Any] | None:
     read = Poll(pointed(poll.texts, decimal), poll.cells)
-    scientific = ~read.matching(_PLAIN)
+    scientific = ~read.matching(PLAIN)
     numeric = ~scientific
-    scientific[scientific] = read.where(scientific).matching(_SCIENTIFIC)
+    scientific[scientific] = read.where(scientific).matching(SCIENTIFIC)
     numeric |= scientific
     if not carries(poll, numeric):
         return None
     numbers = read.where(numeric)
     if _are_codes(numbers):
         return _CATEGORY
-    decimals = _decimals(numbers.texts, scientific[numeric])
+    decimals = decimals_of_texts(numbers.texts, scientific[numeric])
     if nearly_all(numbers.votes(decimals == 0), numbers.size):
         return {"kind": "datetime", "format": "%Y%m%d"} if is_compact_date(poll) else {"kind": "integer"}
     common = (most for most in range(1, DECIMALS + 1) if nearly_all(numbers.votes(decimals <= most), numbers.size))
@@ -154,7 +175,7 @@ def _are_padded(numbers: Poll) -> bool:
     return padded >= LEAST and padded > numbers.votes(whole & (width < common))
 
 
-def _decimals(numbers: pa.Array, scientific: np.ndarray) -> np.ndarray:
+def decimals_of_texts(numbers: pa.Array, scientific: np.ndarray) -> np.ndarray:
     """The decimals of each number as it is written; 0 if they are zeros, `_ENDLESS` with a negative exponent."""
     trimmed = pc.ascii_trim_whitespace(numbers)
     point = pc.find_substring(trimmed, ".").to_numpy(zero_copy_only=False)
@@ -171,7 +192,7 @@ def _match(texts: pa.Array, where: np.ndarray, pattern: str) -> np.ndarray:
 
 
 def _guess_boolean(poll: Poll) -> dict[str, Any] | None:
-    votes = [poll.votes(flags(pc.is_in(poll.texts, pa.array(spelling)))) for spelling in _BOOLEANS]
+    votes = [poll.votes(flags(pc.is_in(poll.texts, pa.array(spelling)))) for spelling in BOOLEANS]
     if sum(votes) < LEAST or not nearly_all(sum(votes), poll.size):
         return None
-    return {"kind": "boolean", "levels": _BOOLEANS[int(np.argmax(votes))]}
+    return {"kind": "boolean", "levels": BOOLEANS[int(np.argmax(votes))]}

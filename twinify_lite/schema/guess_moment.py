@@ -48,21 +48,21 @@ ALTERNATIVES = {
 }
 
 # Anything that could be one of these: most columns of text are done with this.
-_SIEVE = r"^\d{1,4}([-/.]\d{1,2}[-/.]|-[A-Za-z]{3}-| [A-Za-z]{3,9} )\d{1,4}"
-_YEAR_AND_MONTH = r"^(19|20)\d{2}-(0[1-9]|1[0-2])$"
+SIEVE = r"^\d{1,4}([-/.]\d{1,2}[-/.]|-[A-Za-z]{3}-| [A-Za-z]{3,9} )\d{1,4}"
+YEAR_AND_MONTH = r"^(19|20)\d{2}-(0[1-9]|1[0-2])$"
 # Arrow's strptime reads long names by %b, and Python's does not.
 _MONTHS = {
     "%b": r"(?i)\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\b",
     "%B": r"(?i)\b(january|february|march|april|may|june|july|august|september|october|november|december)\b",
 }
-_COMPACT = r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
+COMPACT = r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 _HOUR, _SIXTIETH = r"([01]\d|2[0-3])", r"[0-5]\d"
 _ZONE = f"(Z|[+-]{_HOUR}(:?{_SIXTIETH})?)"
-_ISO = rf"^\d{{4}}-\d\d-\d\d([T ]{_HOUR}:{_SIXTIETH}(:{_SIXTIETH}([.,]\d{{1,9}})?)?{_ZONE}?)?$"
-_ZONED = rf":\d{{2}}([.,]\d+)?{_ZONE}$"
+ISO = rf"^\d{{4}}-\d\d-\d\d([T ]{_HOUR}:{_SIXTIETH}(:{_SIXTIETH}([.,]\d{{1,9}})?)?{_ZONE}?)?$"
+ZONED = rf":\d{{2}}([.,]\d+)?{_ZONE}$"
 _OFFSETS = {"": "", "Z": "Z", "+02:00": r"[+-]\d\d:\d\d", "+0200": r"[+-]\d\d\d\d", "+02": r"[+-]\d\d"}
 # Of which cells a resolution loses nothing, the finest first; each is among those before it.
-_ALLOWS = {
+ALLOWS = {
     "millisecond": rf"^[^.,]*([.,]\d{{1,3}}0*{_ZONE}?)?$",
     "second": rf"^[^.,]*([.,]0+{_ZONE}?)?$",
     "minute": rf"^[^:]*(:\d{{2}}(:00([.,]0+)?)?{_ZONE}?)?$",
@@ -92,31 +92,35 @@ def _looks() -> Iterator[_Look]:
         yield _Look(f"%Y-%m-%d{between}{clock}", f"^.{{10}}{between}{time}{shape}$", resolution, offset)
 
 
-_LOOKS = tuple(_looks())
+LOOKS = tuple(_looks())
 
 
 def guess_moment(poll: Poll) -> dict[str, Any] | None:
     """What the cells say of a datetime column, or None if they are not dates or times."""
-    if not carries(poll, poll.matching(_SIEVE)):
+    if not carries(poll, poll.matching(SIEVE)):
         return _guess_month(poll)
     return _guess_iso(poll) or _guess_other(poll)
 
 
 def is_compact_date(poll: Poll) -> bool:
     """Whether nearly all cells, but for the text that is set aside, are of the form 20240131."""
-    return carries(poll, _of_form(poll, 8, _COMPACT), enough=nearly_all)
+    return carries(poll, _of_form(poll, 8, COMPACT), enough=nearly_all)
 
 
 def _guess_month(poll: Poll) -> dict[str, Any] | None:
-    months = _of_form(poll, 7, _YEAR_AND_MONTH)
+    months = _of_form(poll, 7, YEAR_AND_MONTH)
     if not carries(poll, months, enough=nearly_all):
         return None
     found = poll.where(months)
-    year, month = (pc.utf8_slice_codeunits(found.texts, *ends).cast(pa.int8()).to_numpy() for ends in ((2, 4), (5, 7)))
-    # 2003-04, 2007-08 and the like are more probably school years.
-    if nearly_all(found.votes(month == (year + 1) % 100), found.size):
+    if nearly_all(found.votes(is_school_year(found.texts)), found.size):
         return None
     return {"kind": "datetime", "format": "%Y-%m"}
+
+
+def is_school_year(months: pa.Array) -> np.ndarray:
+    """Which texts like 2003-04 and 2007-08 are more probably school years than months."""
+    year, month = (pc.utf8_slice_codeunits(months, *ends).cast(pa.int8()).to_numpy() for ends in ((2, 4), (5, 7)))
+    return month == (year + 1) % 100
 
 
 def _of_form(poll: Poll, length: int, pattern: str) -> np.ndarray:
@@ -128,29 +132,40 @@ def _of_form(poll: Poll, length: int, pattern: str) -> np.ndarray:
 
 def guess_timestamp(array: pa.ChunkedArray | pa.Array) -> dict[str, Any]:
     """What the type and the cells of a timestamp column say of it; days and hours are those of its zone."""
-    unit, zone = array.type.unit, array.type.tz
-    wall = (array if zone is None else pc.local_timestamp(array)).drop_null()
+    return moment_of_timestamps(array.type, np.bincount(coarsest_of(array.drop_null()), minlength=len(TICK)))
+
+
+def coarsest_of(timestamps: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """The place in `TICK` of the coarsest resolution that loses nothing of each time; the last one's if all do."""
+    unit, zone = timestamps.type.unit, timestamps.type.tz
+    wall = timestamps if zone is None else pc.local_timestamp(timestamps)
     values = wall.cast(pa.int64()).to_numpy()
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    finest = {"s": "second", "ms": "millisecond"}.get(unit, "microsecond")
-    allowed = (
-        resolution
-        for resolution, tick in TICK.items()
-        if nearly_all(int((values % max(1, tick * per_second // 10**6) == 0).sum()), len(values))
-    )
-    resolution = next(allowed, finest) if len(values) >= LEAST else finest
-    return {"kind": "datetime", "resolution": resolution, "zone": zone}
+    ticks = [max(1, tick * per_second // 10**6) for tick in TICK.values()]
+    found = np.full(len(values), len(ticks) - 1)
+    for place in reversed(range(len(ticks) - 1)):
+        found[values % ticks[place] == 0] = place
+    return found
+
+
+def moment_of_timestamps(arrow: pa.DataType, counts: np.ndarray) -> dict[str, Any]:
+    """The same of so many cells of each of the resolutions of `TICK`."""
+    finest = {"s": "second", "ms": "millisecond"}.get(arrow.unit, "microsecond")
+    cells = int(counts.sum())
+    enough = (name for name, votes in zip(TICK, np.cumsum(counts), strict=True) if nearly_all(int(votes), cells))
+    resolution = next(enough, finest) if cells >= LEAST else finest
+    return {"kind": "datetime", "resolution": resolution, "zone": arrow.tz}
 
 
 def _guess_iso(poll: Poll) -> dict[str, Any] | None:
-    iso = poll.matching(_ISO)
-    iso &= _parses(pc.utf8_slice_codeunits(poll.texts, 0, 10), "%Y-%m-%d")
+    iso = poll.matching(ISO)
+    iso &= parses(pc.utf8_slice_codeunits(poll.texts, 0, 10), "%Y-%m-%d")
     if not carries(poll, iso):
         return None
     moments = poll.where(iso)
     look = _common_look(moments)
     if look is None:
-        zone = "UTC" if 2 * moments.votes(moments.matching(_ZONED)) > moments.size else None
+        zone = "UTC" if 2 * moments.votes(moments.matching(ZONED)) > moments.size else None
         coarsest = "minute" if zone else "day"
         return {"kind": "datetime", "resolution": _resolution(moments, "microsecond", coarsest), "zone": zone}
     offset = _common_offset(moments.where(moments.matching(look.pattern)), look)
@@ -166,7 +181,7 @@ def _guess_iso(poll: Poll) -> dict[str, Any] | None:
 
 def _common_look(moments: Poll) -> _Look | None:
     """The look of nearly all cells, if there is one."""
-    look = moments.majority({look: look.pattern for look in _LOOKS})
+    look = moments.majority({look: look.pattern for look in LOOKS})
     return look if look and nearly_all(moments.votes(moments.matching(look.pattern)), moments.size) else None
 
 
@@ -198,10 +213,10 @@ def _format(look: _Look, resolution: str, offset: str | None) -> str | None:
 
 def _resolution(moments: Poll, finest: str, coarsest: str) -> str:
     """The coarsest resolution that nearly all cells allow, from `finest`, which all allow, to `coarsest`."""
-    names = ["microsecond", *_ALLOWS]
+    names = ["microsecond", *ALLOWS]
     found = finest
     for name in names[names.index(finest) + 1 : names.index(coarsest) + 1]:
-        if not nearly_all(moments.votes(moments.matching(_ALLOWS[name])), moments.size):
+        if not nearly_all(moments.votes(moments.matching(ALLOWS[name])), moments.size):
             break
         found = name
     return found
@@ -209,7 +224,7 @@ def _resolution(moments: Poll, finest: str, coarsest: str) -> str:
 
 def _guess_other(poll: Poll) -> dict[str, Any] | None:
     shapes = {date: rf"^{shape}( \d{{1,2}}:\d{{2}}(:\d{{2}})?)?$" for date, shape in DATES.items()}
-    likely = poll.where(poll.matching(_SIEVE))
+    likely = poll.where(poll.matching(SIEVE))
     date = likely.majority(shapes)
     if date is None:
         return None
@@ -219,9 +234,9 @@ def _guess_other(poll: Poll) -> dict[str, Any] | None:
 
 def _read_so(poll: Poll, date: str, time: str) -> dict[str, Any] | None:
     """This format, or its alternative if that reads more cells, if enough of them can be read so."""
-    read = _parses(poll.texts, date + time)
+    read = parses(poll.texts, date + time)
     if date in ALTERNATIVES:
-        otherwise = _parses(poll.texts, ALTERNATIVES[date] + time)
+        otherwise = parses(poll.texts, ALTERNATIVES[date] + time)
         if poll.votes(otherwise) >= poll.votes(read) + LEAST:
             date, read = ALTERNATIVES[date], otherwise
     if not carries(poll, read, enough=nearly_all if "%y" in date else mostly):
@@ -230,7 +245,8 @@ def _read_so(poll: Poll, date: str, time: str) -> dict[str, Any] | None:
     return {"kind": "datetime", "format": date + time, "resolution": resolution}
 
 
-def _parses(texts: pa.Array, format: str) -> np.ndarray:
+def parses(texts: pa.Array, format: str) -> np.ndarray:
+    """Which texts can be read in a format."""
     read = flags(pc.strptime(texts, format=format, unit="s", error_is_null=True).is_valid())
     for directive, names in _MONTHS.items():
         if directive in format:

@@ -29,6 +29,11 @@ class Poll(NamedTuple):
         if len(texts) > _HEAD and len(texts[:_HEAD].unique()) <= _FEW:
             counted = texts.value_counts()
             return cls(counted.field("values"), counted.field("counts").to_numpy(zero_copy_only=False))
+        return cls.of_each(texts)
+
+    @classmethod
+    def of_each(cls, texts: pa.Array) -> Poll:
+        """Each text for one cell."""
         return cls(texts, np.ones(len(texts), np.int64))
 
     @property
