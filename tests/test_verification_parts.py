@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def auto(folder):
     """All is discovered from a CSV file."""
-    tw.fit(folder / "data.csv", epsilon=20, options=QUICK).save(folder / "auto.twin")
+    tw.fit(folder / "data.csv", epsilon=20, kinds="guess", options=QUICK).save(folder / "auto.twin")
     return folder / "auto.twin"
 
 
