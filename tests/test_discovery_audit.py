@@ -221,7 +221,7 @@ def p_value_of_variance(added):
 
 def test_every_release_of_a_discovery_has_the_noise_that_its_receipt_pays_for(monkeypatch):
     noise = released_noise(monkeypatch, discoveries)
-    assert set(noise) == {"values", "rare values", "magnitudes", "closer", "closest"}
+    assert set(noise) == {"kinds", "values", "rare values", "magnitudes", "closer", "closest"}
     for added in noise.values():
         assert len(added) > 100
         assert p_value_of_variance(added) > 1e-5

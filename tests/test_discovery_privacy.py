@@ -209,8 +209,8 @@ def test_each_receipt_pays_for_one_joint_tally_and_each_item_leaves_once(monkeyp
     made = []
     make = votes.Tally.__init__
     monkeypatch.setattr(votes.Tally, "__init__", lambda self, *args: made.append(self) or make(self, *args))
-    ledger = tw.Ledger(1.0)
-    tw.discover(hospital(500), ledger=ledger)
+    ledger = tw.Ledger(20.0)
+    tw.discover(hospital(500), ledger=ledger, share=0.9)
     assert len(made) == sum(type(receipt.mechanism).__name__ == "Gaussian" for receipt in ledger.receipts)
     for tally in made:
         assert not any(kept.any() for kept in tally._kept)

@@ -25,6 +25,7 @@ from twinify_lite.request import Ready, Request
 from twinify_lite.risk import Risk, risk
 from twinify_lite.risk.words import percent
 from twinify_lite.schema import Column, Schema
+from twinify_lite.schema.draft import Undecided
 
 if TYPE_CHECKING:
     from twinify_lite.receipt import Receipt
@@ -92,7 +93,7 @@ def choices(
     ]
     if not asked:
         raise PrivacyParameterError("Choose among some epsilons, such as [0.5, 1, 2, 4].")
-    return [_choice(request, schema, rows) for request in asked]
+    return [_choice(request, schema, rows, declared=declared) for request in asked]
 
 
 def _made_up(columns: int, declared: bool) -> Schema:
@@ -101,9 +102,11 @@ def _made_up(columns: int, declared: bool) -> Schema:
     return made_up_schema(schema) if declared else schema
 
 
-def _choice(request: Request, schema: Schema, rows: int) -> Choice:
+def _choice(request: Request, schema: Schema, rows: int, *, declared: bool) -> Choice:
     # There is no table: a plan looks at the schema and the number of rows only.
-    ready = Ready(request.family(None), None, schema, ())
+    family = request.family(None)
+    undecided = Undecided(tuple(schema)) if family.takes_any_kinds and not declared else Undecided()
+    ready = Ready(family, None, schema, undecided, ())
     ledger, plans, receipts = fitting.suppose(request, ready, rows)
     figures = (_tables if ready.family.name == "auto" else _steps)(plans.model, receipts, rows)
     facts = {"model": ready.family.name, "epsilon": ledger.epsilon, "delta": ledger.delta}
