@@ -103,6 +103,27 @@ def test_a_log_of_the_files_own_tells_of_made_up_rows_only(capfd, tmp_path, monk
     assert "777777" not in said
 
 
+BEHIND = """
+def preprocess(frame):
+    cells = frame["x"].array._data
+    while cells.base is not None:
+        cells = cells.base
+    frame["y"] = cells.size > 50
+    return frame
+
+
+def model(rows):
+    pass
+"""
+
+
+@pytest.mark.parametrize("copy_on_write", [False, True])
+def test_no_other_row_is_behind_the_memory_of_one(copy_on_write):
+    with pd.option_context("mode.copy_on_write", copy_on_write):
+        made = prepared(BEHIND, list(range(60)))
+    assert set(made.reveal()["y"].to_pylist()) == {False}
+
+
 MANY = """
 def preprocess(frame):
     import pandas as pd
