@@ -38,6 +38,7 @@ from twinify_lite.schema.draft import fill
 from twinify_lite.schema.notes import ordered_categoricals
 from twinify_lite.statement import GUESSED, STYLE, TYPES, accepted_of
 from twinify_lite.table import PrivateTable, read_table
+from twinify_lite.table.columns import header_problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,8 @@ def begin(table: PrivateTable, declared: Schema | None) -> Schema:
     """
     schema = fill(declared, table)
     schema.require_public()
-    refuse(ambiguous_names(schema))
+    headless = () if table.style is None else header_problems(table.columns, declared or ())
+    refuse([*headless, *ambiguous_names(schema)])
     return schema
 
 
