@@ -63,7 +63,7 @@ def header_problems(names: Sequence[str], known: Container[str]) -> Iterator[str
         )
         yield (
             f"{which}. Names are public: if the file has no header, add one, or the cells of its first row are given "
-            "away. If they are names, declare them: `twin schema DATA -o schema.toml`, and --schema schema.toml."
+            "away. If they are names, fit with a schema that has them: `twin schema DATA -o schema.toml` drafts one."
         )
 
 
