@@ -286,7 +286,7 @@ class DPSVI:
         if not is_batch:
             return batches.sampler_for(self.mechanism, number, self._width(training))
         numbers = training.program.numbers_per_row
-        sampler = batches.whole_batch(number, numbers, self.num_obs_total / number, self._devices)
+        sampler = batches.whole_batch(number, numbers, self.num_obs_total / number, training.devices)
         if isinstance(self.mechanism, FixedSizeGaussian):
             paid = self.mechanism.sampling_rate * self.num_obs_total
             if number > paid * (1 + 1e-6):
