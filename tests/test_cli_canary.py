@@ -135,3 +135,26 @@ def test_a_fit_that_is_refused_does_not_sing(folder, options):
     assert "This should not have happened" not in output
     assert not sings(output)
     assert not (folder / "refused.twin").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["fit", "dry run"])
+def test_a_file_without_a_header_is_refused_before_its_first_row_becomes_names(folder, more):
+    (folder / "headless.csv").write_text(f"CANARY,{NUMBER}\n" + "a,1\nb,2\n" * 20)
+    code, output = twin(folder, "fit", "headless.csv", "--epsilon", 1, *more)
+    (folder / "headless.csv").unlink()
+    assert code == 1, output
+    assert "if the file has no header, add one" in output
+    assert not sings(output)
+    assert not (folder / "headless.twin").exists()
+
+
+def test_names_that_are_numbers_may_be_declared(folder):
+    (folder / "years.csv").write_text("name,2019,2020\n" + "a,1,2\nb,3,4\n" * 20)
+    code, output = twin(folder, "fit", "years.csv", "--epsilon", 1, "--dry-run")
+    assert code == 1
+    assert "The names of columns 2 and 3 are numbers" in output
+    assert twin(folder, "schema", "years.csv", "-o", "years.toml")[0] == 0
+    code, output = twin(folder, "fit", "years.csv", "--epsilon", 1, "--dry-run", "--schema", "years.toml")
+    for name in ("years.csv", "years.toml"):
+        (folder / name).unlink()
+    assert code == 0, output

@@ -178,6 +178,14 @@ def test_code_inside_a_twin_is_not_run_unless_it_is_trusted(fitted, tmp_path):
     assert not flag.exists()
 
 
+def test_a_model_file_that_changes_after_its_hash_was_compared_is_not_run(fitted, monkeypatch):
+    meta, arrays, texts = parts_of(fitted[0])
+    ran = "raise AssertionError('this was run')\n" + MODEL
+    answers = iter([texts["model.py"], ran])
+    monkeypatch.setattr("twinify_lite.models.source.read", lambda path: next(answers))
+    assert sample(Posterior.from_parts(meta, arrays, {}, SCHEMA, model_file=fitted[1])).equals(sample(fitted[0]))
+
+
 def test_a_template_is_taken_from_the_package_only_if_it_is_the_same():
     schema = schema_of(number("age"))
     source = models.resolve("independent", schema).source

@@ -311,3 +311,13 @@ def test_one_row_changes_the_private_sum_by_at_most_the_clip_norm():
         assert np.linalg.norm(wild - base) <= 2 * 0.25 + 0.02
         gone = move((jnp.delete(X, row, axis=0), jnp.delete(Y, row)))
         assert np.linalg.norm(gone - base) <= 0.25 + 0.02
+
+
+@pytest.mark.parametrize("rows", [1, 2, 32, 33])
+def test_every_row_of_a_table_of_any_size_is_in_the_sum(rows):
+    """The compiler knows how many rows there are where all are taken, and may not leave a loop over them out."""
+    receipt = paid_receipt(noise=1e-3, rate=1.0, steps=1, seed=5)
+    svi = tw.DPSVI(count_model, no_guide, SGD(1.0), Trace_ELBO(), receipt, N, clip_norm=1.0)
+    column = jnp.zeros(rows)
+    state = svi.run(KEY, 1, column, progress_bar=False).state
+    assert float(svi.get_params(state)["w"]) == pytest.approx(rows, abs=0.05)

@@ -1,5 +1,7 @@
 """Whatever `preprocess` does with one row, the table that it makes and what is said of it stay the same."""
 
+import logging
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from twinify_lite.models.processing import prepare_table
 from twinify_lite.table import read_table
 
 MODEL = """
-import logging, sys, warnings
+import logging, os, sys, warnings
 import numpy as np
 import pandas as pd
 
@@ -38,6 +40,8 @@ WRONG = {
     "a print": "print(cell)",
     "a line on stderr": "sys.stderr.write(str(cell))",
     "a line of the interpreter's": "sys.__stderr__ and logging.warning(cell)",
+    "a line of the process's own": "sys.__stdout__.write(f'{cell}\\n') and os.write(2, str(cell).encode())",
+    "another program's line": "os.system(f'echo {cell}; echo {cell} >&2')",
     "a warning": "warnings.warn(str(cell))",
     "another type": "return 5",
     "an object": "return object()",
@@ -61,6 +65,63 @@ def test_what_goes_wrong_in_one_row_shows_nowhere_else(wrong, capfd, recwarn, ca
     assert one.reveal().take(keep).equals(other.reveal().take(keep))
     assert capfd.readouterr() == ("", "")
     assert not recwarn.list
+
+
+LOGS = """
+import logging
+
+log = logging.getLogger("twinify_lite.tests.own")
+if not log.handlers:
+    log.addHandler(logging.StreamHandler())
+    log.addHandler(logging.FileHandler("own.log"))
+
+
+def preprocess(frame):
+    for cell in frame["x"]:
+        log.warning("a cell of %s", cell)
+    return frame
+
+
+def model(rows):
+    pass
+"""
+
+
+def test_a_log_of_the_files_own_tells_of_made_up_rows_only(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = logging.getLogger("twinify_lite.tests.own")
+    try:
+        prepared(LOGS, [1, 2, 777_777, 4])
+        said = capfd.readouterr().err + (tmp_path / "own.log").read_text()
+        log.warning("and later it is heard again")
+        assert "heard again" in capfd.readouterr().err
+    finally:
+        while log.handlers:
+            log.handlers[0].close()
+            log.removeHandler(log.handlers[0])
+    assert "a cell of" in said
+    assert "777777" not in said
+
+
+BEHIND = """
+def preprocess(frame):
+    cells = frame["x"].array._data
+    while cells.base is not None:
+        cells = cells.base
+    frame["y"] = cells.size > 50
+    return frame
+
+
+def model(rows):
+    pass
+"""
+
+
+@pytest.mark.parametrize("copy_on_write", [False, True])
+def test_no_other_row_is_behind_the_memory_of_one(copy_on_write):
+    with pd.option_context("mode.copy_on_write", copy_on_write):
+        made = prepared(BEHIND, list(range(60)))
+    assert set(made.reveal()["y"].to_pylist()) == {False}
 
 
 MANY = """

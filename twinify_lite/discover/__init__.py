@@ -39,6 +39,7 @@ from twinify_lite.schema.draft import Undecided, fill, fill_by_types
 from twinify_lite.schema.notes import ordered_categoricals
 from twinify_lite.statement import GUESSED, STYLE, TYPES, accepted_of
 from twinify_lite.table import PrivateTable, read_table
+from twinify_lite.table.columns import header_problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +126,8 @@ def begin(table: PrivateTable, declared: Schema | None, *, kinds: str) -> tuple[
             'the schema, or have them found from the budget: kinds="private" (--kinds private).'
         )
     schema.require_public()
-    refuse(ambiguous_names(schema))
+    headless = () if table.style is None else header_problems(table.columns, declared or ())
+    refuse([*headless, *ambiguous_names(schema)])
     return schema, undecided
 
 

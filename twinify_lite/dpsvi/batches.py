@@ -118,7 +118,9 @@ def draw(sampler: Sampler, key: Array) -> Draw:
     """Draw one step's batch."""
     key_count, key_rows, key_local = jax.random.split(key, 3)
     round_keys = feistel.round_keys(key_rows)
-    count = jnp.int32(sampler.size) if sampler.table is None else binomial.draw(sampler.table, key_count)
+    # Behind a barrier, because XLA runs `while start < 1` no times where the 1 is a constant and `start` grows by more.
+    whole = jax.lax.optimization_barrier(jnp.int32(sampler.size))
+    count = whole if sampler.table is None else binomial.draw(sampler.table, key_count)
     first, _ = places(sampler, round_keys, count, 0)
     return Draw(round_keys, count, first, key_local)
 

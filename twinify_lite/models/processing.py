@@ -116,7 +116,7 @@ def _alone(fresh: Callable[[], Frame], row: pd.DataFrame, wanted: dict[str, pa.D
     nothing = [None] * len(wanted)
     try:
         with unheard():
-            made = fresh()(row.reset_index(drop=True))
+            made = fresh()(row.reset_index(drop=True).copy())  # else, with pandas' copy-on-write, a view of all rows
             if len(made) != 1:
                 return nothing
             record = pa.Table.from_pandas(made[list(wanted)], preserve_index=False)

@@ -48,8 +48,9 @@ def _given(model_file: Any, sha256: str, name: str) -> Source:
         _refuse_other(source.sha256, sha256, source.name, name)
         return source
     path = Path(model_file)
-    _refuse_other(sources.digest(sources.read(path)), sha256, path.name, name)
-    return sources.from_file(path)
+    text = sources.read(path)  # once: what is run is what was compared, also where the file is changed meanwhile
+    _refuse_other(sources.digest(text), sha256, path.name, name)
+    return sources.from_text(text, name=path.name, path=str(path.resolve()))
 
 
 def _refuse_other(given: str, sha256: str, given_name: str, name: str) -> None:

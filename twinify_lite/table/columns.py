@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -50,6 +50,21 @@ def name_problems(names: Sequence[str]) -> list[str]:
             "put a header above it."
         )
     return problems
+
+
+def header_problems(names: Sequence[str], known: Container[str]) -> Iterator[str]:
+    """Whether names of a CSV file that nobody declared may be the cells of a first row, which names would give away."""
+    places = [place for place, name in enumerate(names, 1) if name not in known and is_number(name)]
+    if places:
+        which = (
+            f"The name of column {places[0]} is a number"
+            if len(places) == 1
+            else f"The names of columns {_listed(places)} are numbers"
+        )
+        yield (
+            f"{which}. Names are public: if the file has no header, add one, or the cells of its first row are given "
+            "away. If they are names, fit with a schema that has them: `twin schema DATA -o schema.toml` drafts one."
+        )
 
 
 def _listed(numbers: Sequence[int]) -> str:
