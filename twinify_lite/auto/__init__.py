@@ -284,7 +284,7 @@ def _fitted(
         particles=settings.particles,
         progress=lambda done, total: progress("fitting", done, total),
     )
-    return Chained(schema, tuple(levels), links, settings.to_json())
+    return Chained(schema, tuple(levels), links, settings.to_json(), spreads=margins.spreads)
 
 
 def _order(schema: Schema, levels: list[Levels], target: str | None) -> list[int]:

@@ -51,6 +51,11 @@ class Levels:
         """Of each level, whether it is a single code."""
         return np.bincount(self.of_code, minlength=self.size) == 1
 
+    @property
+    def pooled(self) -> np.ndarray:
+        """Of each code, whether it is one of the rare ones without order that are one level together."""
+        return (~self.alone & (self.line < 0))[self.of_code]
+
 
 def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float, *, has_ends: bool = False) -> Levels:
     """Merge codes, by their noisy `counts`: neighbours on the line, and rare ones elsewhere.

@@ -24,10 +24,11 @@ NEVER = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """The number of rows, and the share of every level of every column."""
+    """The number of rows, and the share of every level of every column; `spreads` are what noise adds to those."""
 
     rows: float
     shares: tuple[np.ndarray, ...]
+    spreads: tuple[np.ndarray, ...] = ()
 
 
 def combine(
@@ -49,7 +50,8 @@ def combine(
     enough = [np.where(one, _FAINT_ALONE, _FAINT) for one in alone]
     ends = ends or [np.zeros(len(counts), bool) for counts, _ in single]
     shares = (_shares(*estimate, *of, rows) for estimate, *of in zip(estimates, enough, ends, strict=True))
-    return Margins(rows, tuple(shares))
+    spreads = (np.sqrt(variance) / rows for _, variance in estimates)
+    return Margins(rows, tuple(shares), tuple(spreads))
 
 
 def _estimate(
