@@ -10,8 +10,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
 
+from twinify_lite.auto.tables import surely
 from twinify_lite.schema.constraints import Constraint
 from twinify_lite.schema.enforcing import Enforcer
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Rows that are drawn to see what changes.
 _ROWS = 2**14
-# A share is changed by more than noise if noise would change one of its column so much in one of so many columns.
-_SURPRISING = 100
 
 
 def constraints_that_move(fitted: Chained) -> list[tuple[Constraint, str, float]]:
@@ -54,5 +52,5 @@ def moved_beyond(before: np.ndarray, after: np.ndarray, spread: np.ndarray) -> f
     differ = before != after
     touched = np.bincount(before[differ], minlength=size) + np.bincount(after[differ], minlength=size)
     doubt = np.sqrt(spread**2 + touched / rows**2)
-    bar = norm.isf(1 / (2 * _SURPRISING * size))
-    return float(np.abs(change).sum() / 2) if (np.abs(change) > bar * doubt).any() else None
+    is_more = (np.abs(change) > surely(2 * size) * doubt).any()  # either way
+    return float(np.abs(change).sum() / 2) if is_more else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinify_lite.auto.fine import Codes
-from twinify_lite.auto.tables import doubt_of
+from twinify_lite.auto.tables import doubt_of, shown
 
 # A level's count is at least so many standard deviations of its noise.
 _CLEAR = 3.0
@@ -73,10 +73,18 @@ def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float, *, has_en
     of_code[off_line] = first + _pooled(counts[off_line], doubt)
     size = of_code.max() + 1
     line = np.where(np.arange(size) < first, np.arange(size), -1)
-    weights = _weights(codes, of_code, size, counts, noise)
+    weights = _raise_shown(_weights(codes, of_code, size, counts, noise), of_code, counts, noise)
     for end in codes.line[[0, -1]] if has_ends else ():
         _raise_end(weights, np.flatnonzero(of_code == of_code[end]), end, counts, noise)
     return Levels(of_code, weights, line)
+
+
+def _raise_shown(weights: np.ndarray, of_code: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
+    """Weights with which no code has less of its level than its own count shows beyond doubt."""
+    sure = shown(counts, doubt_of(noise))
+    level = np.maximum(np.bincount(of_code, weights=counts), np.bincount(of_code, weights=sure))
+    raised = np.maximum(weights, sure / np.where(level > 0, level, 1.0)[of_code])
+    return raised / np.bincount(of_code, weights=raised)[of_code]
 
 
 def _raise_end(weights: np.ndarray, inside: np.ndarray, end: int, counts: np.ndarray, noise: float) -> None:
