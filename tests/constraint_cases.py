@@ -93,9 +93,9 @@ def holds(schema, rows):
     """Whether every constraint of the schema holds in all rows."""
     for constraint in schema.constraints:
         if isinstance(constraint, Determines):
-            if len({(row[constraint.of], row[constraint.what]) for row in rows}) > len(
-                {row[constraint.of] for row in rows}
-            ):
+            bound = [row for row in rows if row[constraint.of] not in (None, schema[constraint.of].other)]
+            pairs = {(row[constraint.of], row[constraint.what]) for row in bound}
+            if len(pairs) > len({row[constraint.of] for row in bound}):
                 return False
         elif not all(row_holds(schema, constraint, row) for row in rows):
             return False

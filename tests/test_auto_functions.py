@@ -80,6 +80,40 @@ def test_what_is_no_function_is_none(leak):
     assert not any(functions(table, 30.0, seed) for seed in range(20))
 
 
+def missing_somewhere(part):
+    """Seven cities with their countries, `part` of which are missing, in every city alike."""
+    table = np.pad((1 - part) * exact(COUNTRY[:7], CITY[:7]), ((0, 0), (0, 1)))
+    table[:, -1] = part * CITY[:7]
+    return table
+
+
+def noisy_pair_and_clear_singles(table, seed):
+    rng = np.random.default_rng(seed)
+    clear, faint = 60.0, 120.0
+    single = [
+        (sums + rng.normal(0, clear, len(sums)), np.full(len(sums), clear**2)) for sums in (table.sum(1), table.sum(0))
+    ]
+    return single, {(0, 1): Noisy(table + rng.normal(0, faint, table.shape), faint)}
+
+
+def test_missing_cells_that_a_single_count_shows_clearly_are_not_explained_away():
+    """1.35 % of the cells, 405 rows: more than six standard deviations of the single count, and hidden in the pair."""
+    table, lines = missing_somewhere(0.0135), [np.full(7, -1), np.full(5, -1)]
+    for seed in range(12):
+        single, pairs = noisy_pair_and_clear_singles(table, seed)
+        margins = margins_of(single, pairs)
+        found = find_functions(pairs, margins)
+        links = fit_chain(margins, pairs, lines, [0, 1], found, particles=4096, progress=lambda *_: None)
+        drawn = np.asarray(sampler(links)(jax.random.key(0), 2**14)[1])
+        assert (drawn == 4).mean() == pytest.approx(0.0135, abs=5 * 60 / ROWS)
+        assert (drawn == 4).mean() > 0.002
+
+
+def test_a_function_without_missing_cells_is_still_found_in_such_a_table():
+    seen = (noisy_pair_and_clear_singles(missing_somewhere(0.0), seed) for seed in range(20))
+    assert sum((0, 1) in find_functions(pairs, margins_of(single, pairs)) for single, pairs in seen) >= 16
+
+
 def test_nothing_is_called_a_function_behind_noise_that_could_hide_anything():
     assert not any(functions(exact(COUNTRY), 3000.0, seed) for seed in range(20))
     rare = np.outer(CITY, [0.99, 0.01])  # one level alone is nearly all there is to know

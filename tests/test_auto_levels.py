@@ -184,6 +184,17 @@ def test_a_range_wider_than_the_data_does_not_stretch_them():
     assert sum(drawn_ends(line[::-1], 35.0, seed)[1] == 52 for seed in range(40)) >= 36
 
 
+def test_a_value_that_its_count_shows_beyond_doubt_is_not_cut_off_with_the_tail_around_it():
+    line = np.zeros(200)
+    line[:60] = 600.0
+    for seed in range(10):
+        noisy = line + np.random.default_rng(seed).normal(0, 35.0, 200)
+        noisy[150] = 4.7 * 35  # too little for a heap
+        levels = merge(line_of(200), noisy, 35.0, line.sum())
+        share = np.maximum(np.bincount(levels.of_code, weights=noisy), 0)[levels.of_code] * levels.weights
+        assert share[150] > 15
+
+
 def test_an_end_that_fades_out_is_not_cut_off():
     line = np.concatenate([[60.0, 180.0, 400.0], np.full(12, 1500.0)])
     assert sum(drawn_ends(line, 35.0, seed)[0] == 0 for seed in range(40)) >= 36

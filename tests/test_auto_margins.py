@@ -60,6 +60,15 @@ def test_a_faint_level_is_empty_unless_it_is_a_single_value():
     assert (combine(counts, {}, [alone]).shares[0] < 1e-6).tolist() == [False, False, False, True]
 
 
+def test_what_a_single_count_shows_beyond_doubt_does_not_vanish_whatever_the_pairs_say():
+    table = np.array([[5000.0, 5000.0], [0.0, 0.0]])  # of rows that lack the second level, and sharper by far
+    single = [exact([9400, 600], 100.0**2), exact([5000, 5000], 100.0**2)]
+    margins = combine(single, {(0, 1): Noisy(table, 10.0)})
+    assert 10_000 * margins.shares[0][1] > 100
+    faint = [exact([9800, 200], 100.0**2), single[1]]
+    assert combine(faint, {(0, 1): Noisy(table, 10.0)}).shares[0][1] < 1e-6
+
+
 @given(st.integers(1, 12), st.floats(0.1, 1e4), st.integers(0, 10**6))
 def test_shares_are_a_distribution_without_impossible_levels_whatever_the_noise(size, noise, seed):
     rng = np.random.default_rng(seed)

@@ -75,3 +75,21 @@ def test_what_never_goes_together_is_never_drawn_together():
     np.add.at(drawn, tuple(np.asarray(column) for column in sampler(links)(jax.random.key(0), 20_000)), 1)
     assert drawn[1, 2] / drawn.sum() < 1e-3
     assert drawn / drawn.sum() == pytest.approx(table / table.sum(), abs=0.01)
+
+
+def test_a_level_that_no_parent_leaves_a_place_keeps_its_share():
+    """Two tables with noise say of one level that it goes with half of the rows each: with none, both together."""
+    half = np.array([[3000.0, 2000.0], [5000.0, 0.0]])
+    single = [(sums, np.full(2, NOISE**2)) for sums in (half.sum(1), half.sum(1), half.sum(0))]
+    pairs = {
+        (0, 2): Noisy(half, NOISE),
+        (1, 2): Noisy(half[::-1].copy(), NOISE),
+        (0, 1): Noisy(5000 * np.eye(2), NOISE),
+    }
+    lines = [np.full(2, -1)] * 3
+    margins = combine(single, pairs)
+    links = fit_chain(margins, pairs, lines, [0, 1, 2], {}, particles=4096, progress=lambda *_: None)
+    independent = np.outer(margins.shares[0], margins.shares[2])
+    assert empty_cells(half / 10_000, NOISE / 10_000, independent, (lines[0], lines[2]))[1, 1]
+    drawn = np.asarray(sampler(links)(jax.random.key(0), 2**14)[2])
+    assert (drawn == 1).mean() == pytest.approx(0.2, abs=0.01)

@@ -3,6 +3,7 @@
 import collections
 import datetime
 
+import numpy as np
 import pytest
 from constraint_cases import (
     COMPARE,
@@ -269,7 +270,27 @@ def test_the_most_frequent_value_is_determined_and_of_ties_the_first():
         ["Paris"] * 3 + ["Oslo"] * 2 + [None] * 2,
         ["France", "Italy", "Italy", "Italy", "Norway", None, "Italy"],
     )
-    assert found == [("Paris", "Italy")] * 3 + [("Oslo", "Norway")] * 2 + [(None, "Italy")] * 2
+    assert found == [("Paris", "Italy")] * 3 + [("Oslo", "Norway")] * 2 + [(None, None), (None, "Italy")]
+
+
+def test_what_may_be_any_value_determines_nothing():
+    columns = (
+        column("city", "category", levels=("Paris", "Lyon", "Oslo"), other="elsewhere"),
+        column("country", "category", levels=("France", "Norway", "Italy"), nullable=False),
+    )
+    schema = Schema(columns, (Constraint.parse("city determines country"),))
+    cities = ["elsewhere"] * 3 + [None] * 3 + ["Lyon"] * 3 + ["Paris"] * 3
+    countries = ["France", "Norway", "Italy"] * 3 + ["France", "France", "Italy"]
+    found = [(row["city"], row["country"]) for row in check_enforced(schema, table_of(schema, cities, countries))]
+    assert found[:6] == list(zip(cities, countries, strict=True))[:6]
+    assert found[6:] == [("Lyon", "France")] * 3 + [("Paris", "France")] * 3
+    enforcer = Enforcer(schema, {"city": np.array([1])})
+    found = python_rows(schema, enforcer.apply(table_of(schema, cities, countries)))
+    assert [row["country"] for row in found] == countries[:9] + ["France"] * 3
+
+
+def table_of(schema, *columns):
+    return {one.name: cells_of(one, values) for one, values in zip(schema.columns, columns, strict=True)}
 
 
 def test_a_combination_keeps_its_longest_allowed_prefix():

@@ -46,6 +46,8 @@ class Posterior:
     kind: ClassVar[str] = "declared"
     #: All data sets are draws.
     first_draw: ClassVar[int] = 0
+    #: By column, values that it cannot tell apart: it tells all of them.
+    pooled: ClassVar[Mapping[str, np.ndarray]] = {}
 
     program: Program
     draws: dict[str, np.ndarray]

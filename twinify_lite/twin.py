@@ -215,7 +215,7 @@ class Twin:
         from twinify_lite.where import Filter
         from twinify_lite.where_shown import ShownFilter
 
-        enforcer = Enforcer(self.schema) if self.schema.constraints else None
+        enforcer = Enforcer(self.schema, self.fitted.pooled) if self.schema.constraints else None
         wanted = (ShownFilter if self.fitted.is_postprocessed else Filter).of(self.schema, where or {})
         made, tried = 0, 0
         while made < n:

@@ -118,7 +118,8 @@ class Auto:
         progress("reading", 0, 1)
         bins = {column.name: bins_of(column, settings.cuts) for column in working.modelled}
         encoded = encode(outside.hearing_all(working), table, view="discrete", bins=bins)
-        fine = [codes(column, settings.cuts) for column in working.modelled]
+        given = [schema[column.name].heaps or () for column in working.modelled]
+        fine = [codes(column, settings.cuts, heaps) for column, heaps in zip(working.modelled, given, strict=True)]
         columns = [encoded.pop(column.name) for column in working.modelled]
         counts = kept.or_made("single columns", lambda: _single(receipts["single columns"], columns, fine))
         rows = outside.rows_of(counts, outside.rows_counted(receipts, settings.rows))
@@ -285,7 +286,7 @@ def _fitted(
         particles=settings.particles,
         progress=lambda done, total: progress("fitting", done, total),
     )
-    return Chained(schema, tuple(levels), links, settings.to_json())
+    return Chained(schema, tuple(levels), links, settings.to_json(), spreads=margins.spreads)
 
 
 def _order(schema: Schema, levels: list[Levels], target: str | None) -> list[int]:

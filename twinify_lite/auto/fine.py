@@ -5,14 +5,15 @@ What is made here reads only the schema, which is public or paid for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from twinify_lite.encode import Cuts, layout
+from twinify_lite.encode import Cuts, Layout, layout
 from twinify_lite.encode.axis import Axis, axis, points, specials_within
-from twinify_lite.schema import Column, Schema
+from twinify_lite.schema import Cell, Column, Schema
 
 # A range of so many steps has a code for each, however coarse the others are.
 _STEPS = 256
@@ -28,6 +29,8 @@ class Codes:
 
     Of each code on the line, `width` is how much of the line it takes, and `point` says whether it is a single value
     between bins. `magnitude` is how much it takes of the line's orders of magnitude, where those were cut finely.
+    `home` is the place on the line of the bin that it lies in; without it, points lie in none. `heap` says whether it
+    is a value that stands out by the schema's word.
     """
 
     size: int
@@ -35,6 +38,8 @@ class Codes:
     width: np.ndarray
     point: np.ndarray
     magnitude: np.ndarray | None = None
+    home: np.ndarray | None = None
+    heap: np.ndarray | None = None
 
 
 def with_heaps(schema: Schema) -> Schema:
@@ -79,8 +84,8 @@ def bins_of(column: Column, bins: int | Cuts) -> int | Cuts:
     return _STEPS if line.unit is not None and line.high - line.low < _STEPS else bins
 
 
-def codes(column: Column, bins: int | Cuts) -> Codes:
-    """The codes of `column` in the discrete view."""
+def codes(column: Column, bins: int | Cuts, known: Sequence[Cell] = ()) -> Codes:
+    """The codes of `column` in the discrete view; `known` are the values that its schema says stand out."""
     plan = layout(column, bins_of(column, bins))
     if column.kind == "ordinal":
         return _even(plan.size, len(column.levels))
@@ -96,7 +101,32 @@ def codes(column: Column, bins: int | Cuts) -> Codes:
     # A heap at the first step of a bin comes before the rest of that bin.
     order = np.lexsort((~point, values))
     magnitude = _magnitudes(edges, heaps, bins) if isinstance(bins, tuple) and column.scale == "linear" else None
-    return Codes(plan.size, order, width[order], point[order], None if magnitude is None else magnitude[order])
+    return Codes(
+        plan.size,
+        order,
+        width[order],
+        point[order],
+        None if magnitude is None else magnitude[order],
+        _homes(plan, order),
+        _is_one_of(known, column, plan)[order],
+    )
+
+
+def _homes(plan: Layout, order: np.ndarray) -> np.ndarray | None:
+    """Of each place on the line, the place of the bin that its code lies in."""
+    if not plan.bins:
+        return None
+    bin_of = np.concatenate([np.arange(plan.bins), np.searchsorted(plan.edges[1:-1], plan.heaps, side="right")])
+    return np.argsort(order)[bin_of[order]]
+
+
+def _is_one_of(known: Sequence[Cell], column: Column, plan: Layout) -> np.ndarray:
+    """Which bins and points are one of the `known` values alone."""
+    line = axis(column)
+    values = line.values(points(column, line, tuple(known)))
+    first = plan.edges[:-1]
+    single = np.zeros(plan.bins, bool) if line.unit is None else np.diff(line.steps(plan.edges)) == 1
+    return np.concatenate([single & np.isin(first, values), np.isin(plan.heaps, values)])
 
 
 def _magnitudes(edges: np.ndarray, heaps: np.ndarray, cuts: Cuts) -> np.ndarray:

@@ -13,9 +13,12 @@ import pyarrow as pa
 from twinify_lite.auto.chain import Link
 from twinify_lite.auto.fine import bins_of, codes, with_heaps
 from twinify_lite.auto.levels import Levels
-from twinify_lite.encode import Cuts, decode
+from twinify_lite.cells import MISSING, Cells
+from twinify_lite.encode import Cuts, decode, layout
+from twinify_lite.encode.layout import from_codes, to_codes
 from twinify_lite.errors import ArtifactError
 from twinify_lite.schema import Schema
+from twinify_lite.schema.scale import pack
 
 if TYPE_CHECKING:
     from twinify_lite.schema.enforcing import Enforcer
@@ -44,6 +47,8 @@ class Chained:
     outside: Mapping[str, float] = field(default_factory=dict)
     #: And of columns most of whose cells are so, or are missing or `other` where that may be a wrong declaration.
     misfits: Mapping[str, float] = field(default_factory=dict)
+    #: And of each column the standard deviations of its levels' shares by their noise; none in a twin that was saved.
+    spreads: tuple[np.ndarray, ...] = ()
     _samplers: dict[tuple[str, int], Any] = field(default_factory=dict)
 
     @property
@@ -64,23 +69,47 @@ class Chained:
     ) -> pa.Table:
         """`rows` rows of one data set, of `total` that are wanted: number 0 of the posterior's mode, every other of a
         draw from it."""
-        drawn = self._levels(rows, dataset, rng, total)
-        working, bins, drawers = self._working
-        arrays = {
-            column.name: draw(found, rng)
-            for column, draw, found in zip(self.schema.modelled, drawers, drawn, strict=True)
-        }
+        working, bins, _ = self._working
         return decode(
             working,
-            arrays,
+            self.codes(rows, dataset=dataset, rng=rng, total=total),
             view="discrete",
             bins=bins,
             rng=rng,
             rows=rows,
             first=first,
-            enforcer=enforcer,
+            enforcer=enforcer or self._enforcer(),
             dictionaries=dictionaries,
         )
+
+    def _enforcer(self) -> Enforcer | None:
+        from twinify_lite.schema.enforcing import Enforcer
+
+        return Enforcer(self.schema, self.pooled) if self.schema.constraints else None
+
+    def codes(self, rows: int, *, dataset: int, rng: np.random.Generator, total: int = 0) -> dict[str, np.ndarray]:
+        """The codes of as many rows by column, in the working schema's discrete view: no constraint is enforced."""
+        drawn = self._levels(rows, dataset, rng, total)
+        drawers = self._working[2]
+        return {c.name: draw(found, rng) for c, draw, found in zip(self.schema.modelled, drawers, drawn, strict=True)}
+
+    def cells(self, codes: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, Cells]:
+        """Cells with these codes."""
+        working, bins, _ = self._working
+        return {c.name: from_codes(c, layout(c, bins[c.name]), codes[c.name], rng) for c in working.modelled}
+
+    def levels_of(self, name: str, cells: Cells) -> np.ndarray:
+        """The level of each cell of one column."""
+        working, bins, _ = self._working
+        number = [column.name for column in working.modelled].index(name)
+        return self.levels[number].of_code[to_codes(working[name], layout(working[name], bins[name]), cells)]
+
+    @functools.cached_property
+    def pooled(self) -> dict[str, np.ndarray]:
+        """By column, the values without order that noise has pooled, as constraints compare them."""
+        codes = {c.name: np.flatnonzero(one.pooled) for c, one in zip(self.schema.modelled, self.levels, strict=True)}
+        found = self.cells(codes, np.random.default_rng(0))
+        return {name: pack(cells)[cells.state != MISSING] for name, cells in found.items()}
 
     @functools.cached_property
     def _working(self) -> tuple[Schema, dict[str, int], list[Drawer]]:

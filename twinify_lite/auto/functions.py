@@ -9,19 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
 
 from twinify_lite.auto.margins import NEVER, Margins, Pair
-from twinify_lite.auto.tables import Noisy, doubt_of
+from twinify_lite.auto.tables import Noisy, doubt_of, surely
 
 # What the largest cells of all rows leave over is no more than noise if all of it is below so many standard deviations,
-# and if no single cell of it stands out as noise would in one table of so many.
-_LEAK, _STANDS_OUT = 2.0, 100
+# and if no single cell of it stands out.
+_LEAK = 2.0
 # That says something only if so much noise is a small part of what the column's most frequent level leaves open.
 _TELLS = 0.25
 # A row is clear about its cell at this chance. One that is not has more likely a level that no clear row has, so many
 # times if the column has fewer levels than its parent, and if it has as many.
 _CLEAR, _FEWER, _AS_MANY = 0.9, 20.0, 200.0
+# A function is given up for what noise does in one of so many: a table has many pairs, and what comes instead leaks.
+_GIVEN_UP = 10_000
 # No chance is quite zero, so that its logarithm is a number.
 _NEVER = 1e-12
 
@@ -47,26 +48,22 @@ def find_functions(pairs: Mapping[Pair, Noisy], margins: Margins) -> dict[Pair, 
     found = {}
     for (i, j), noisy in pairs.items():
         for parent, column, counts in ((i, j, noisy.counts), (j, i, noisy.counts.T)):
-            one = function_of(
-                counts / margins.rows,
-                doubt_of(noisy.noise) / margins.rows,
-                margins.shares[parent],
-                margins.shares[column],
-            )
+            one = function_of(counts / margins.rows, doubt_of(noisy.noise) / margins.rows, margins, (parent, column))
             if one is not None:
                 found[parent, column] = one
     return found
 
 
-def function_of(table: np.ndarray, noise: float, rows: np.ndarray, columns: np.ndarray) -> Function | None:
+def function_of(table: np.ndarray, noise: float, margins: Margins, pair: Pair) -> Function | None:
     """How the second column of a noisy table follows from the first, or None if it does not, or nobody can tell."""
+    rows, columns = (margins.shares[number] for number in pair)
     leak = 1 - table.max(axis=1).sum()
     doubt = _LEAK * noise * np.sqrt(table.size - len(table))
     if (
         len(columns) < 2
         or leak > doubt
         or doubt > _TELLS * (1 - columns.max())
-        or _second(table) > _clear(table) * noise
+        or _second(table) > surely(table.size) * noise
     ):
         return None
     present = columns > 2 * NEVER
@@ -77,17 +74,23 @@ def function_of(table: np.ndarray, noise: float, rows: np.ndarray, columns: np.n
     if not taken.all():
         likelier = _FEWER if table.shape[1] < table.shape[0] else _AS_MANY
         chances[~clear] = _over_rows(chances[~clear] * np.where(taken, 1.0, likelier))
-    return Function(np.maximum(chances, _NEVER), float(leak))
+    return Function(np.maximum(chances, _NEVER), float(leak)) if _leaves_room(chances, margins, pair) else None
+
+
+def _leaves_room(chances: np.ndarray, margins: Margins, pair: Pair) -> bool:
+    """Whether every level of the column gets the rows that its own counts show, but for noise.
+
+    A table of a pair may hide a few rows in each of its rows, missing cells for one. A single count shows their sum.
+    """
+    (rows, columns), (parent, column) = ([of[number] for number in pair] for of in (margins.seen, margins.spreads))
+    variance = column**2 + parent**2 @ chances**2
+    doubt = np.sqrt(np.maximum(variance, margins.rows**-2.0))  # at least one row
+    return bool((columns - rows @ chances <= surely(len(columns), _GIVEN_UP) * doubt).all())
 
 
 def _second(table: np.ndarray) -> float:
     """The largest cell that is not the largest of its row: two wards of one diagnosis, if it is no noise."""
     return float(np.partition(table, -2, axis=1)[:, -2].max())
-
-
-def _clear(table: np.ndarray) -> float:
-    """Standard deviations that noise exceeds in one of `_STANDS_OUT` tables of this size."""
-    return float(norm.isf(1 / _STANDS_OUT / table.size))
 
 
 def _over_rows(weights: np.ndarray) -> np.ndarray:

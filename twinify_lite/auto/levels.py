@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinify_lite.auto.fine import Codes
-from twinify_lite.auto.tables import doubt_of
+from twinify_lite.auto.tables import doubt_of, shown
 
 # A level's count is at least so many standard deviations of its noise.
 _CLEAR = 3.0
@@ -51,6 +51,11 @@ class Levels:
         """Of each level, whether it is a single code."""
         return np.bincount(self.of_code, minlength=self.size) == 1
 
+    @property
+    def pooled(self) -> np.ndarray:
+        """Of each code, whether it is one of the rare ones without order that are one level together."""
+        return (~self.alone & (self.line < 0))[self.of_code]
+
 
 def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float, *, has_ends: bool = False) -> Levels:
     """Merge codes, by their noisy `counts`: neighbours on the line, and rare ones elsewhere.
@@ -68,10 +73,18 @@ def merge(codes: Codes, counts: np.ndarray, noise: float, rows: float, *, has_en
     of_code[off_line] = first + _pooled(counts[off_line], doubt)
     size = of_code.max() + 1
     line = np.where(np.arange(size) < first, np.arange(size), -1)
-    weights = _weights(codes, of_code, size, counts, noise)
+    weights = _raise_shown(_weights(codes, of_code, size, counts, noise), of_code, counts, noise)
     for end in codes.line[[0, -1]] if has_ends else ():
         _raise_end(weights, np.flatnonzero(of_code == of_code[end]), end, counts, noise)
     return Levels(of_code, weights, line)
+
+
+def _raise_shown(weights: np.ndarray, of_code: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
+    """Weights with which no code has less of its level than its own count shows beyond doubt."""
+    sure = shown(counts, doubt_of(noise))
+    level = np.maximum(np.bincount(of_code, weights=counts), np.bincount(of_code, weights=sure))
+    raised = np.maximum(weights, sure / np.where(level > 0, level, 1.0)[of_code])
+    return raised / np.bincount(of_code, weights=raised)[of_code]
 
 
 def _raise_end(weights: np.ndarray, inside: np.ndarray, end: int, counts: np.ndarray, noise: float) -> None:
@@ -96,25 +109,38 @@ def _runs(codes: Codes, counts: np.ndarray, noise: float, rows: float) -> np.nda
     """Which run of neighbours each code on the line belongs to."""
     if not len(counts):
         return np.zeros(0, np.int64)
-    bin_of = _bin_of(codes, counts > _HEAP * noise)
+    known = _known_heaps(codes, counts, noise)
+    bin_of = _bin_of(codes, _stands_out(codes, counts, noise))
     folded = np.bincount(bin_of, weights=counts)
     variance = noise**2 * np.bincount(bin_of)
-    return _cut(folded, variance, rows)[bin_of]
+    return _cut(folded, variance, rows, np.isin(np.arange(len(folded)), bin_of[known]))[bin_of]
+
+
+def _known_heaps(codes: Codes, counts: np.ndarray, noise: float) -> np.ndarray:
+    """The schema's heaps that noise does not hide: nothing more is needed to believe them."""
+    return np.zeros(len(counts), bool) if codes.heap is None else codes.heap & (counts >= _CLEAR * noise)
+
+
+def _stands_out(codes: Codes, counts: np.ndarray, noise: float) -> np.ndarray:
+    """Codes on the line that are believed to be more than their neighbours are."""
+    return (counts > _HEAP * noise) | _known_heaps(codes, counts, noise)
 
 
 def _bin_of(codes: Codes, clear: np.ndarray) -> np.ndarray:
-    """Numbers of bins and of points that stand out; every other point goes with the bin after it, or the last one."""
-    alone = ~codes.point | clear
-    number = np.cumsum(alone) - alone  # how many stand before
-    last = alone.sum() - 1
-    return np.minimum(number, max(last, 0))
+    """Numbers of bins and of points that stand out.
+
+    Every other point is an ordinary value of the bin that it lies in, on whichever side of a point that stands out.
+    """
+    place = np.arange(len(clear))
+    home = place if codes.home is None else np.where(codes.point & ~clear, codes.home, place)
+    return np.unique(home, return_inverse=True)[1]
 
 
-def _cut(counts: np.ndarray, variance: np.ndarray, rows: float) -> np.ndarray:
+def _cut(counts: np.ndarray, variance: np.ndarray, rows: float, known: np.ndarray) -> np.ndarray:
     """Runs: heaps alone, and others together until their count is large enough and clear of its noise."""
     noise = float(np.sqrt(np.median(variance)))
     least = _CLEAR * noise if len(counts) <= _SHORT else max(_CLEAR * noise, rows / _MOST)
-    heaps = _heaps(counts, noise)
+    heaps = _heaps(counts, noise) | known
     run, total, spread = np.zeros(len(counts), np.int64), 0.0, 0.0
     for place in range(1, len(counts)):
         total, spread = total + counts[place - 1], spread + variance[place - 1]
@@ -201,7 +227,7 @@ def _cut_off(places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray
 def _along(codes: Codes, places: np.ndarray, counts: np.ndarray, noise: float) -> np.ndarray:
     """Shares of the codes at `places` of the line. A point that does not stand out has its width's share of its bin:
     its own noisy count would make a heap of every round number."""
-    clear = counts > _HEAP * doubt_of(noise)
+    clear = _stands_out(codes, counts, doubt_of(noise))
     alone = (~codes.point | clear)[places]
     group = np.unique(_bin_of(codes, clear)[places], return_inverse=True)[1]
     width = np.bincount(group, weights=codes.width[places])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinify_lite.auto.levels import ENDS
-from twinify_lite.auto.tables import Noisy
+from twinify_lite.auto.tables import Noisy, shown
 
 Pair = tuple[int, int]
 
@@ -24,10 +24,15 @@ NEVER = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """The number of rows, and the share of every level of every column."""
+    """The number of rows, and the share of every level of every column.
+
+    `seen` are those shares as the noisy counts have them, which may be negative, and `spreads` their noise.
+    """
 
     rows: float
     shares: tuple[np.ndarray, ...]
+    seen: tuple[np.ndarray, ...] = ()
+    spreads: tuple[np.ndarray, ...] = ()
 
 
 def combine(
@@ -48,8 +53,10 @@ def combine(
     alone = alone or [np.zeros(len(counts), bool) for counts, _ in single]
     enough = [np.where(one, _FAINT_ALONE, _FAINT) for one in alone]
     ends = ends or [np.zeros(len(counts), bool) for counts, _ in single]
-    shares = (_shares(*estimate, *of, rows) for estimate, *of in zip(estimates, enough, ends, strict=True))
-    return Margins(rows, tuple(shares))
+    sure = [shown(counts, np.sqrt(variance)) for counts, variance in single]
+    shares = (_shares(*estimate, *of, rows) for estimate, *of in zip(estimates, enough, ends, sure, strict=True))
+    seen, spreads = zip(*((counts / rows, np.sqrt(variance) / rows) for counts, variance in estimates), strict=True)
+    return Margins(rows, tuple(shares), seen, spreads)
 
 
 def _estimate(
@@ -64,12 +71,18 @@ def _estimate(
     return weighted / weight, 1 / weight
 
 
-def _shares(counts: np.ndarray, variance: np.ndarray, faint: np.ndarray, ends: np.ndarray, rows: float) -> np.ndarray:
-    """The nearest distribution, by variance-weighted least squares, of the levels that are not empty."""
+def _shares(
+    counts: np.ndarray, variance: np.ndarray, faint: np.ndarray, ends: np.ndarray, sure: np.ndarray, rows: float
+) -> np.ndarray:
+    """The nearest distribution, by variance-weighted least squares, of the levels that are not empty.
+
+    What single counts show beyond doubt, `sure`, is there, whatever the pairs say.
+    """
     kept = ~_empty(counts, variance, faint, rows)
     shares = np.zeros(len(counts))
     shares[kept] = _onto_simplex(counts[kept], variance[kept], rows)
-    shares = np.where(ends, np.maximum(shares, np.minimum(ENDS * np.sqrt(variance), rows / len(counts))), shares)
+    least = np.where(ends, np.minimum(ENDS * np.sqrt(variance), rows / len(counts)), 0.0)
+    shares = np.maximum(shares, np.maximum(least, sure))
     shares = np.maximum(shares / shares.sum(), NEVER)
     return shares / shares.sum()
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinify_lite.auto.constrained import constraints_that_move
 from twinify_lite.auto.fine import bins_of, codes, with_heaps
 from twinify_lite.schema import Column
+from twinify_lite.schema.constraints import Determines
 
 if TYPE_CHECKING:
     from twinify_lite.auto.fitted import Chained
@@ -28,7 +30,15 @@ _LISTED = 10
 
 def notes(fitted: Chained) -> tuple[str, ...]:
     """One sentence or two for each thing that the user may want to change."""
-    return (*_misfits(fitted), *_outside(fitted), *_unordered(fitted), *_independent(fitted), *_coarse(fitted))
+    return (
+        *_misfits(fitted),
+        *_outside(fitted),
+        *_unordered(fitted),
+        *_constrained(fitted),
+        *_pooled(fitted),
+        *_independent(fitted),
+        *_coarse(fitted),
+    )
 
 
 def _unordered(fitted: Chained) -> Iterator[str]:
@@ -39,6 +49,28 @@ def _unordered(fitted: Chained) -> Iterator[str]:
             f"Nothing keeps the order of times ({len(times)}): {_names(times)}. Where one never comes before another, "
             f"declare it in the schema, such as constraints = ['{times[0]} <= {times[1]}']."
         )
+
+
+def _constrained(fitted: Chained) -> Iterator[str]:
+    """Constraints that the chain's rows fulfil only once other values are more frequent than the noisy counts say."""
+    moved = constraints_that_move(fitted)
+    if moved:
+        told = [f"{constraint} moves {100 * part:.2g} % of {name!r}" for constraint, name, part in moved[:_LISTED]]
+        more = "" if len(moved) <= _LISTED else ", ..."
+        yield (
+            f"Constraints change how frequent values are, by more than noise does ({len(moved)}): {', '.join(told)}"
+            f"{more}. Either they are not true, or noise hides what they say."
+        )
+
+
+def _pooled(fitted: Chained) -> Iterator[str]:
+    """Columns some values of which are too rare for anyone to see what they determine."""
+    for constraint in fitted.schema.constraints:
+        if isinstance(constraint, Determines) and len(rare := fitted.pooled[constraint.of]):
+            yield (
+                f"Constraint {constraint} is not applied to {len(rare)} values of {constraint.of!r}: they are so rare "
+                "that noise hides what they determine."
+            )
 
 
 def _misfits(fitted: Chained) -> Iterator[str]:

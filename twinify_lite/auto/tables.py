@@ -10,12 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from twinify_lite.receipt import Receipt
 from twinify_lite.release import Part, opened
 
 # Rows that are counted at once: the indices of so many fit into a cache.
 _CHUNK = 2**20
+# What noise does in one of so many tables is taken for more than noise.
+_STANDS_OUT = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,16 @@ def doubt_of(noise: float) -> float:
     a rule, and tables as large as the data.
     """
     return max(noise, 1.0)
+
+
+def surely(size: int, tables: int = _STANDS_OUT) -> float:
+    """How many standard deviations are more than noise: it exceeds them in one of so many tables of `size` counts."""
+    return float(norm.isf(1 / tables / size))
+
+
+def shown(counts: np.ndarray, spread: np.ndarray | float) -> np.ndarray:
+    """What noisy counts show beyond doubt, and nothing that follows may take away: what noise can hardly have added."""
+    return np.maximum(0.0, counts - surely(len(counts)) * spread)
 
 
 def one_way(codes: np.ndarray, size: int) -> np.ndarray:

@@ -29,12 +29,14 @@ _ORDER: dict[str, Callable] = {"<=": operator.le, ">=": operator.ge, "<": operat
 class Memory(NamedTuple):
     """What is known from before: of earlier chunks, how many rows they had and what determined what.
 
-    `gently` is false once many rounds of small changes have not made all constraints hold.
+    `gently` is false once many rounds of small changes have not made all constraints hold. `pooled` has, by column, the
+    values that whoever made the rows could not tell apart, as `pack` has them.
     """
 
     rows: int
     known: Mapping[Determines, tuple[np.ndarray, np.ndarray]]
     gently: bool = True
+    pooled: Mapping[str, np.ndarray] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +133,11 @@ class Order(Constraint):
 
 @dataclasses.dataclass(frozen=True)
 class Determines(Constraint):
-    """Rows that agree on `of` agree on `what`. Missing and special values are values of their own here."""
+    """Rows that agree on `of` agree on `what`. Special values are values of their own here.
+
+    A missing cell of `of`, and one that is `other`, may be any value, and determines nothing. No more do values that
+    are pooled: their rows are alike, and would all get the one `what` that is most frequent with the pool.
+    """
 
     of: str
     what: str
@@ -152,9 +158,16 @@ class Determines(Constraint):
         return keys, targets
 
     def changes(self, scales: Mapping[str, Scale], cells: Mapping[str, Cells], memory: Memory) -> dict[str, Cells]:
-        """Give every row the `what` that its `of` determines."""
+        """Give every row the `what` that its `of` determines, if it does."""
         keys, targets = self.learn(cells, memory)
-        return repacked(cells, {self.what: targets[np.searchsorted(keys, pack(cells[self.of]))]})
+        told = targets[np.searchsorted(keys, pack(cells[self.of]))]
+        bound = self._determining(scales[self.of], cells[self.of], memory)
+        return repacked(cells, {self.what: np.where(bound, told, pack(cells[self.what]))})
+
+    def _determining(self, scale: Scale, cells: Cells, memory: Memory) -> np.ndarray:
+        """Which cells of `of` are one value, and not any of several."""
+        is_one = (cells.state != MISSING) & ~scale.is_other(cells)
+        return is_one & ~np.isin(pack(cells), memory.pooled.get(self.of, ()))
 
 
 @dataclasses.dataclass(frozen=True)

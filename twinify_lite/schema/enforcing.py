@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from twinify_lite.cells import Cells
 from twinify_lite.schema import Schema
 from twinify_lite.schema.constraints import Condition, Determines, Memory
@@ -15,18 +17,22 @@ ROUNDS = 10
 
 
 class Enforcer:
-    """Makes the constraints of `schema` hold in a stream of chunks; what determines what stays as first decided."""
+    """Makes the constraints of `schema` hold in a stream of chunks; what determines what stays as first decided.
 
-    def __init__(self, schema: Schema) -> None:
+    `pooled` has, by column, the values that whoever made the rows could not tell apart; they determine nothing.
+    """
+
+    def __init__(self, schema: Schema, pooled: Mapping[str, np.ndarray] | None = None) -> None:
         schema.require_constraints()
         self._schema = schema
-        self._memory = Memory(0, {})
+        self._memory = Memory(0, {}, pooled=pooled or {})
 
     def apply(self, cells: Mapping[str, Cells]) -> dict[str, Cells]:
         """`enforce` for the next chunk."""
         settled, memory = _settle(self._schema, cells, self._memory), self._memory
         known = {c: c.learn(settled, memory) for c in self._schema.constraints if isinstance(c, Determines)}
-        self._memory = Memory(memory.rows + max((len(c.state) for c in settled.values()), default=0), known)
+        rows = memory.rows + max((len(c.state) for c in settled.values()), default=0)
+        self._memory = memory._replace(rows=rows, known=known)
         return settled
 
 

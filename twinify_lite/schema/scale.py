@@ -89,6 +89,12 @@ class Scale:
         number = value if state == VALUE else self._numbers[state]
         return self._compares[cells.state] & (self.values(cells) == number)
 
+    def is_other(self, cells: Cells) -> np.ndarray:
+        """Where there is a text that is none of the levels."""
+        if not self.column.is_levelled:
+            return np.zeros(len(cells.state), bool)
+        return (cells.state == VALUE) & (cells.value == len(self.column.levels))
+
     def has_order(self, cells: Cells) -> np.ndarray:
         """Where there is a value or a number that can lie below or above others, which `other` and words cannot."""
         ordered = self._compares[cells.state]
