@@ -1,0 +1,310 @@
+"""A table and its neighbour end alike: exit code, errors, output and every byte of every file.
+
+Keys are the same, and the neighbour's run is shown what the first one released (`replaying`). So nothing at all may
+differ, but for what the statement lists as disclosed: `DISCLOSED` names each of those, and the words that say so.
+"""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from neighbours import HEADER, HOSTILE, SCHEMA, changed, ended, hostile, people, remove, write
+from replaying import joined_by_one, recorded
+
+import twinify_lite as tw
+from twinify_lite import release
+from twinify_lite.cells import read as read_cells
+from twinify_lite.checkpoint import Checkpoint
+from twinify_lite.encode import encode
+from twinify_lite.models import catalogue, resolve
+from twinify_lite.schema import Schema
+from twinify_lite.schema.draft import draft
+from twinify_lite.table import read_table
+
+ROWS = 40
+DECLARED = ["--schema", "schema.toml"]
+SCHEMAS = pytest.mark.parametrize("schema", [DECLARED, []], ids=["declared", "guessed"])
+RELATIONS = pytest.mark.parametrize("relation", ["add-remove", "substitute"])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA)
+
+
+def fit(lines, *more, given=None, header=HEADER, model="auto"):
+    """How a fit of a table of these lines ends."""
+    write(lines, header)
+    remove("data.twin", "data.twin.checkpoint")
+    return ended("fit", "data.csv", "--epsilon", 3, "--delta", 1e-3, "--model", model, *more, given=given)
+
+
+def kinds(lines, header=HEADER):
+    """What is guessed of the columns."""
+    write(lines, header)
+    return draft(read_table("data.csv")).to_toml()
+
+
+def require_alike(tables, *more, code=0, header=HEADER, model="auto"):
+    """Refuse differences between the first table and the others. Where kinds are guessed, theirs must be the same."""
+    first, *others = tables
+    one, tape = fit(first, *more, header=header, model=model)
+    assert one.code == code, one.stderr
+    for lines in others:
+        other, _ = fit(lines, *more, header=header, model=model, given=tape)
+        assert not one.differs(other)
+    return one
+
+
+def hostile_neighbours(lines, relation):
+    return [changed(lines, hostile(name), relation) for name in HOSTILE]
+
+
+# -- the automatic model -----------------------------------------------------------------------------------------------
+
+
+@SCHEMAS
+@RELATIONS
+def test_no_hostile_row_changes_how_a_fit_ends(schema, relation):
+    lines = people(ROWS)
+    neighbours = hostile_neighbours(lines, relation)
+    assert len({kinds(one) for one in [lines, *neighbours]}) == 1  # nothing that is guessed may decide
+    require_alike([lines, *neighbours], *schema, "--relation", relation)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 300])
+def test_nor_with_noise_that_hides_all_or_next_to_nothing(epsilon):
+    lines = people(ROWS)
+    require_alike([lines, *hostile_neighbours(lines, "add-remove")[::3]], *DECLARED, "--epsilon", epsilon)
+
+
+@SCHEMAS
+@pytest.mark.parametrize("first", [*HOSTILE][::4])
+def test_nor_where_every_row_is_hostile(schema, first):
+    lines = [hostile(first)] * 12
+    neighbours = [one for one in hostile_neighbours(lines, "add-remove") if schema or kinds(one) == kinds(lines)]
+    require_alike([lines, *neighbours], *schema)
+
+
+@SCHEMAS
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_tables_of_a_few_rows_end_as_those_of_one_more(schema, rows):
+    lines = people(rows + 1)
+    same = [lines[:rows], *(one for one in [lines, lines[1:]] if schema or kinds(one) == kinds(lines[:rows]))]
+    require_alike(same, *schema)
+
+
+#: Of how many cells how many are of another kind, where rules count them; the neighbour has one more of either.
+THRESHOLDS = {"half": (50, 100), "3/4": (75, 100), "19/20": (95, 100), "three cells": (3, 100), "all": (100, 100)}
+
+
+def split(odd, rows, cell="words"):
+    """A column of numbers, of which so many are something else, with another column that is always there."""
+    numbers = itertools.islice(itertools.cycle(range(1, 30)), rows - odd)
+    return [*(f"{number},a" for number in numbers), *([f"{cell},b"] * odd)]
+
+
+SPLIT = """
+columns.x = {kind = "%s", min = 0, max = 50, nullable = %s}
+columns.y = {kind = "category", levels = ["a", "b"], nullable = false}
+"""
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@pytest.mark.parametrize("cell", ["words", "", "1.5", "2020-01-01", "-7"])
+def test_no_share_of_cells_that_do_not_fit_is_a_threshold(threshold, cell):
+    odd, rows = THRESHOLDS[threshold]
+    Path("schema.toml").write_text(SPLIT % (("integer", "true") if cell else ("number", "false")))
+    tables = [split(odd, rows, cell), split(odd, rows + 1, cell), split(odd + 1, rows + 1, cell)]
+    require_alike(tables, *DECLARED, header="x,y")
+
+
+def test_a_value_of_one_row_is_not_shown_and_changes_nothing():
+    Path("schema.toml").write_text('columns.x = {kind = "category"}\n')
+    require_alike([["a"] * 60, ["a"] * 60 + ["b"], ["a"] * 61], *DECLARED, header="x")
+
+
+# -- an interrupted fit ------------------------------------------------------------------------------------------------
+
+
+def interrupted(lines, at, *more, given=None):
+    """How a fit ends that is stopped while it writes its checkpoint for the nth time, and how it ends when resumed."""
+    given = given or (None, None)
+    write(lines)
+    remove("data.twin", "data.twin.checkpoint")
+    command = ["fit", "data.csv", "--epsilon", 3, "--delta", 1e-3, *more]
+    written, count = Checkpoint._write, itertools.count(1)
+
+    def stopping(self):
+        written(self)
+        if next(count) == at:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "_write", stopping)
+        stopped = ended(*command, given=given[0])
+    resumed = ended(*command, "--resume", given=given[1])
+    return [stopped[0], resumed[0]], [stopped[1], resumed[1]]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+@SCHEMAS
+def test_an_interrupted_fit_ends_alike_and_goes_on_alike(at, schema):
+    lines = people(ROWS)
+    ones, tapes = interrupted(lines, at, *schema)
+    assert [one.code for one in ones] == [130, 0]
+    assert "data.twin.checkpoint" in ones[0].files
+    for name in ("large", "a long text"):
+        others, _ = interrupted(changed(lines, hostile(name), "add-remove"), at, *schema, given=tapes)
+        assert [one.differs(other) for one, other in zip(ones, others, strict=True)] == [[], []]
+
+
+# -- discovery ---------------------------------------------------------------------------------------------------------
+
+
+def discovered(lines, schema, relation, given=None):
+    """All that `discover` returns, and what its ledger says."""
+    write(lines)
+    ledger = tw.Ledger(3.0, 1e-3, relation=relation)
+    with recorded(given) as tape:
+        found = tw.discover("data.csv", schema, ledger=ledger, share=1.0)
+    return (found.schema.to_toml(), found.rows, found.notes, str(ledger.statement())), tape
+
+
+OPEN = "\n".join(f'columns.{name} = {{kind = "{kind}"}}' for name, kind in
+                 (("age", "integer"), ("cost", "number"), ("sex", "category"), ("seen", "datetime"), ("ill", "boolean")))
+
+
+@RELATIONS
+@pytest.mark.parametrize("rows", [1, 2, ROWS, 1000])
+def test_what_is_discovered_does_not_hang_on_a_hostile_row(relation, rows):
+    lines, schema = people(rows), Schema.from_toml(OPEN)
+    one, tape = discovered(lines, schema, relation)
+    for neighbour in hostile_neighbours(lines, relation)[:: 1 if rows < 1000 else 4]:
+        assert discovered(neighbour, schema, relation, given=tape)[0] == one
+
+
+# -- a private score ---------------------------------------------------------------------------------------------------
+
+
+def score(lines, *more, given=None):
+    write(lines)
+    return ended("score", "data.csv", "synthetic.csv", "--private", 1, "--json", *more, given=given)
+
+
+@pytest.mark.parametrize("more", [DECLARED, [], ["--target", "ill"], ["--target", "cost"]], ids=" ".join)
+def test_a_private_score_ends_alike(more):
+    write(people(60, seed=1), name="synthetic.csv")
+    for rows in (1, 2, ROWS):
+        lines = people(rows)
+        one, tape = score(lines, *more)
+        assert one.code == 0, one.stderr
+        for neighbour in hostile_neighbours(lines, "add-remove")[:: 1 if rows == ROWS else 7]:
+            assert not one.differs(score(neighbour, *more, given=tape)[0])
+
+
+# -- declared models ---------------------------------------------------------------------------------------------------
+
+NUMBERS = 'columns.age = {kind = "integer", min = 0, max = 90, nullable = false}\n'
+CLOSED_OVER = """
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+
+WEIGHTS = jnp.linspace(0.5, 1.5, 40)
+
+
+def model(rows):
+    mean = numpyro.sample("mean", dist.Normal(0, 1))
+    with rows:
+        numpyro.sample("age", dist.Normal(mean * WEIGHTS.mean(), 0.5))
+"""
+PREPROCESSED = """
+import numpyro
+import numpyro.distributions as dist
+
+
+def preprocess(frame):
+    frame["age"] = [90 - int(age) for age in frame["age"]]
+    return frame
+
+
+def model(rows, *, weights=(0.5, 1.0, 1.5) * 13 + (0.5,)):
+    mean = numpyro.sample("mean", dist.Normal(0, 1))
+    with rows:
+        numpyro.sample("age", dist.Normal(mean * sum(weights) / len(weights), 0.5))
+"""
+OWN = {"closed over": CLOSED_OVER, "preprocessed": PREPROCESSED}
+
+
+def require_steps_alike(tables, model, header, *more):
+    """The same for models that are fitted in steps, of tables that have one row more each."""
+    first, *others = tables
+    more = [*DECLARED, "--set", "steps=3", *more]
+    one, tape = fit(first, *more, header=header, model=model)
+    assert one.code == 0, one.stderr
+    for lines in others:
+        with joined_by_one(len(first), place=7):
+            other, _ = fit(lines, *more, header=header, model=model, given=tape)
+        assert not one.differs(other)
+
+
+def ages(rows):
+    return [line.partition(",")[0] for line in people(rows)]
+
+
+def test_a_table_as_long_as_an_array_of_the_model_ends_as_its_neighbour():
+    Path("schema.toml").write_text(NUMBERS)
+    Path("own.py").write_text(CLOSED_OVER)
+    require_steps_alike([ages(40), [*ages(40), "1e38"]], "own.py", "age")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 2, 39, 40])
+@pytest.mark.parametrize("own", OWN)
+def test_own_models_end_alike(own, rows):
+    Path("schema.toml").write_text(NUMBERS)
+    Path("own.py").write_text(OWN[own])
+    tables = [ages(rows), *([*ages(rows), HOSTILE[name]] for name in ("nothing", "large", "a long text"))]
+    require_steps_alike(tables, "own.py", "age")
+
+
+TEMPLATES = [name for name, _ in catalogue.templates() if name != "auto"]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_what_a_template_is_given_has_the_same_shape_and_is_finite_whatever_a_row_holds(name):
+    schema = Schema.load("schema.toml")
+    declared = resolve(name, schema)
+    program, *_ = declared._program(schema, declared.plan(schema, ROWS))
+    shapes = set()
+    for line in ["", *(hostile(one) for one in HOSTILE)]:
+        write(people(ROWS) + [line] * bool(line))
+        columns = program.encode(encode(schema, read_table("data.csv")))
+        assert {len(column) for column in columns.values()} == {ROWS + bool(line)}
+        assert all((column == column).all() for column in columns.values())
+        shapes.add(tuple((key, column.dtype, column.shape[1:]) for key, column in columns.items()))
+    assert len(shapes) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("cell", ["nothing", "large", "a long text"])
+def test_templates_end_alike(name, cell):
+    lines = people(ROWS)
+    require_steps_alike([lines, changed(lines, hostile(cell), "add-remove")], name, HEADER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_an_interrupted_fit_of_a_template_goes_on_alike(at):
+    lines = people(ROWS)
+    more = [*DECLARED, "--model", "independent", "--set", "steps=3"]
+    ones, tapes = interrupted(lines, at, *more)
+    assert [one.code for one in ones] == [130, 0]
+    with joined_by_one(ROWS, place=7):
+        others, _ = interrupted([*lines, hostile("large")], at, *more, given=tapes)
+    assert [one.differs(other) for one, other in zip(ones, others, strict=True)] == [[], []]
