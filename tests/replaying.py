@@ -227,7 +227,7 @@ class _Recorder:
     def _counted(self, tell, _tally, look, what, ballot, items):
         """Items that everybody knows: by name, as their places among private ones differ."""
         self._naming = None if look is None else _names(look, items)
-        self.tape.trace.append(("asked", what, ballot, sorted(map(repr, self._naming or ()))))
+        self.tape.trace.append(("asked", what, ballot, frozenset(self._naming or ())))
         try:
             return tell()
         finally:

@@ -8,16 +8,19 @@ import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pandas as pd
 import pytest
 from neighbours import HEADER, HOSTILE, SCHEMA, changed, ended, hostile, people, remove, write
 from replaying import joined_by_one, recorded
 
 import twinify_lite as tw
-from twinify_lite import release
-from twinify_lite.cells import read as read_cells
+from twinify_lite import auto
+from twinify_lite.auto import tables
 from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.encode import encode
+from twinify_lite.errors import SchemaError
+from twinify_lite.fitting import Run
 from twinify_lite.models import catalogue, resolve
 from twinify_lite.schema import Schema
 from twinify_lite.schema.draft import draft
@@ -39,7 +42,9 @@ def fit(lines, *more, given=None, header=HEADER, model="auto"):
     """How a fit of a table of these lines ends."""
     write(lines, header)
     remove("data.twin", "data.twin.checkpoint")
-    return ended("fit", "data.csv", "--epsilon", 3, "--delta", 1e-3, "--model", model, *more, given=given)
+    few = ["--set", "particles=256"] if model == "auto" else ["--set", "steps=3"]
+    command = ["fit", "data.csv", "--epsilon", 3, "--delta", 1e-3, "--model", model, *few, *more]
+    return ended(*command, given=given)
 
 
 def kinds(lines, header=HEADER):
@@ -243,7 +248,7 @@ OWN = {"closed over": CLOSED_OVER, "preprocessed": PREPROCESSED}
 def require_steps_alike(tables, model, header, *more):
     """The same for models that are fitted in steps, of tables that have one row more each."""
     first, *others = tables
-    more = [*DECLARED, "--set", "steps=3", *more]
+    more = [*DECLARED, *more]
     one, tape = fit(first, *more, header=header, model=model)
     assert one.code == 0, one.stderr
     for lines in others:
@@ -308,3 +313,128 @@ def test_an_interrupted_fit_of_a_template_goes_on_alike(at):
     with joined_by_one(ROWS, place=7):
         others, _ = interrupted([*lines, hostile("large")], at, *more, given=tapes)
     assert [one.differs(other) for one, other in zip(ones, others, strict=True)] == [[], []]
+
+
+# -- what is disclosed -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Disclosed:
+    """Two neighbours that end in two ways, before anything is paid for, and the words of the statement that say so."""
+
+    words: str
+    one: list[str]
+    other: list[str]
+    header: str = HEADER
+    more: tuple = ()
+
+
+DISCLOSED = {
+    "that there are rows": Disclosed("that it has rows", people(1), []),
+    "that all rows can be read": Disclosed("all of which can be read", people(3), [*people(3), "1,2"]),
+    "the separator": Disclosed("the separator of the file", ["1;2,3"], ["1;2,3", "1;2"], header="x;y,z"),
+    "the number of rows that are replaced": Disclosed(
+        "the number of rows", people(3), people(4), more=("--relation", "substitute", *DECLARED)
+    ),
+    "guessed kinds": Disclosed(
+        "guessed from the cells by votes with thresholds, some as low as three cells",
+        ["1,a", "2,b"],
+        ["1,a", "2,b", "3,a"],
+        header="x,y",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DISCLOSED)
+def test_what_is_disclosed_is_there_and_is_told(what):
+    case = DISCLOSED[what]
+    one, tape = fit(case.one, *case.more, header=case.header)
+    assert one.code == 0, one.stderr
+    assert case.words in one.public()
+    # Though it is shown what the first one released.
+    other, _ = fit(case.other, *case.more, header=case.header, given=tape)
+    assert one.differs(other)
+
+
+def test_the_types_of_a_frame_are_disclosed_and_told():
+    whole, lacking = (pd.DataFrame({"x": cells, "y": ["a"] * 4}) for cells in ([1, 2, 3, 4], [1, 2, 3, None]))
+    one, other = (tw.fit(frame, epsilon=1.0) for frame in (whole, lacking))
+    assert [twin.schema["x"].dtype for twin in (one, other)] == ["int64", "double"]
+    for twin in (one, other):
+        assert "for a DataFrame may tell that whole numbers have missing cells" in "; ".join(twin.statement["public"])
+
+
+# -- what is planted ---------------------------------------------------------------------------------------------------
+
+
+def refusing(encode):
+    """Refuse a column by how many of its cells fit, as a fit once did."""
+
+    def refused(schema, table, **how):
+        cells = table.reveal()["age"].to_pylist()
+        if 2 * sum(not cell.isdigit() for cell in cells) > len(cells):
+            raise SchemaError("Most cells of 'age' do not fit.")
+        return encode(schema, table, **how)
+
+    return refused
+
+
+def telling(encode):
+    """Say so on stderr where a cell is odd."""
+
+    def told(schema, table, **how):
+        if "inf" in table.reveal()["cost"].to_pylist():
+            click.echo("An infinite cost was left out.", err=True)
+        return encode(schema, table, **how)
+
+    return told
+
+
+def ending(pairs):
+    """Look at no pairs of columns where the number of rows is odd."""
+
+    def ended(self, settings, schema, receipts, columns, *rest):
+        return {} if len(columns[0]) % 2 else pairs(self, settings, schema, receipts, columns, *rest)
+
+    return ended
+
+
+def widening(release):
+    """Have the noise follow the exact number of rows."""
+
+    def widened(receipt, tables, weights):
+        tables = list(tables)
+        return release(receipt, tables, [1.0 + tables[0].sum() % 2, *weights[1:]])
+
+    return widened
+
+
+def keeping(keep):
+    """Keep an exact count in the checkpoint, and so in the notes."""
+
+    def kept(self, ready):
+        found = keep(self, ready)
+        self.checkpoint.facts["notes"] = [f"{ready.table.reveal().num_rows} rows were read."]
+        return found
+
+    return kept
+
+
+ODD_AGES = ["x,5.0,f,2020-05-05,no"] * 20
+PLANTS = {
+    "a refusal": (auto, "encode", refusing, [*people(20), *ODD_AGES], ODD_AGES[0]),
+    "a word on stderr": (auto, "encode", telling, people(ROWS), hostile("endless")),
+    "a release that is left out": (auto.Auto, "_pairs", ending, people(ROWS), people(1)[0]),
+    "noise by the exact count": (tables, "release", widening, people(ROWS), people(1)[0]),
+    "an exact count in a note": (Run, "discover", keeping, people(ROWS), people(1)[0]),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_leak_that_is_planted_is_seen(plant, monkeypatch):
+    place, name, leaking, lines, line = PLANTS[plant]
+    monkeypatch.setattr(place, name, leaking(getattr(place, name)))
+    one, tape = fit(lines, *DECLARED)
+    assert one.code == 0, one.stderr
+    other, _ = fit([*lines, line], *DECLARED, given=tape)
+    assert one.differs(other)

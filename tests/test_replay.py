@@ -200,7 +200,7 @@ FIXED = tw.FixedSizeGaussian(noise_multiplier=2.0, sampling_rate=0.5, steps=4)
 
 
 def test_a_row_that_joins_a_poisson_batch_moves_its_sum_by_at_most_what_is_paid_for():
-    assert joins(POISSON, [1e30, -3.0, 2.0, 1.0])["DPSVI"] > 0.9
+    assert joins(POISSON, [1.0, -3.0, 2.0, 1e4])["DPSVI"] > 0.9
 
 
 @pytest.mark.slow
