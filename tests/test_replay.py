@@ -14,7 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from fits import KEY, leaves_equal, mean_field
+from fits import KEY, mean_field
 from neighbours import HOSTILE
 from numpyro import plate, sample
 from numpyro.infer import Trace_ELBO
@@ -25,6 +25,7 @@ from tables import hospital
 import twinify_lite as tw
 from twinify_lite import release
 from twinify_lite.auto import tables
+from twinify_lite.discover import votes
 from twinify_lite.dpsvi import batches, gradient, lattice, step
 from twinify_lite.dpsvi.batches import Draw
 from twinify_lite.schema.draft import draft
@@ -32,16 +33,22 @@ from twinify_lite.schema.draft import draft
 RELATIONS = pytest.mark.parametrize("relation", ["add-remove", "substitute"])
 
 
-def replayed(run, table, neighbour):
-    """How far each receipt's sums moved, of what it pays for, once nothing else is seen to differ."""
+def both(run, table, neighbour):
+    """The tapes of runs on a table and on its neighbour, and whether they return the same."""
     with recorded() as one:
         first = run(table)
     with recorded(given=one) as other:
         second = run(neighbour)
+    return one, other, first == second
+
+
+def replayed(run, table, neighbour):
+    """How far each receipt's sums moved, of what it pays for, once nothing else is seen to differ."""
+    one, other, same = both(run, table, neighbour)
     assert one.trace == other.trace
     assert len(one.released) == len(other.released)
     assert not overdrawn(one, other)
-    assert first == second
+    assert same
     return {what: float(moved(one, other, what) / paid) ** 0.5 for what, paid in one.paid.items()}
 
 
@@ -101,7 +108,7 @@ def fitted(relation, **more):
 
 @RELATIONS
 def test_no_sum_of_a_fit_moves_by_more_than_is_paid_for_where_all_is_open(relation):
-    found = farthest([replayed(fitted(relation), *pair) for pair in pairs(12, relation)])
+    found = farthest([replayed(fitted(relation), *pair) for pair in pairs(10, relation)])
     assert {"values", "rare values", "magnitudes", "closer", "closest", "single columns"} <= {*found}
     assert found["values"] > 0.99  # the bound is reached, so what is watched is what is released
     assert found["rare values"] > 0.99
@@ -111,8 +118,8 @@ def test_no_sum_of_a_fit_moves_by_more_than_is_paid_for_where_all_is_open(relati
 def test_no_sum_of_a_fit_moves_by_more_than_is_paid_for_where_all_is_declared(relation):
     rng, found = np.random.default_rng(0), []
     schema = tw.Schema.from_toml(COMPLETE)
-    for seed in range(8):
-        frame = hospital(int(rng.choice([2, 40, 400])), seed=seed)[[*schema]]
+    for seed in range(6):
+        frame = hospital(int(rng.choice([2, 40, 200])), seed=seed)[[*schema]]
         other = neighbour_of(frame, relation, rng)
         found.append(replayed(fitted(relation, schema=schema, target="age"), frame, other))
     found = farthest(found)
@@ -143,7 +150,7 @@ def test_no_sum_of_a_private_score_moves_by_more_than_is_paid_for(relation, targ
         return score.to_json()
 
     rng, found = np.random.default_rng(1), []
-    for seed in range(12):
+    for seed in range(8):
         frame = hospital(int(rng.choice([1, 2, 60])), seed=seed)[[*schema]]
         found.append(replayed(run, frame, neighbour_of(frame, relation, rng)))
     # Sums of distances never all move by a whole row at once.
@@ -218,21 +225,19 @@ def test_a_row_that_is_replaced_moves_the_sum_of_a_batch_of_fixed_size_by_at_mos
     assert 0.9 < found["DPSVI"] <= 1
 
 
-@pytest.fixture(scope="module", params=["one microbatch", "several"])
-def summed(request):
+def summing(is_one_microbatch):
     """The private sum over the first `count` rows of a table in this order: compiled once."""
     svi = svi_of(POISSON)
-    state = svi.init(KEY, *columns(ROWS))
+    params = svi.optim.get_params(svi.init(KEY, *columns(ROWS)).optim_state)
     training = svi._ready()
-    is_one = request.param == "one microbatch"
-    sampler = batches.Sampler(ROWS + 1, ROWS + 1, None, 64 if is_one else 32, 1.0, True, is_one)
-    shared = step.draw_shared(training, svi.optim.get_params(state.optim_state), KEY)
+    width = 64 if is_one_microbatch else 32
+    sampler = batches.Sampler(ROWS + 1, ROWS + 1, None, width, 1.0, in_order=True, is_size_public=is_one_microbatch)
+    shared = step.draw_shared(training, params, KEY)
 
     @jax.jit
     def run(table, count, clip_norm):
-        first = jnp.minimum(jnp.arange(sampler.microbatch), ROWS)
-        batch = Draw(jnp.zeros((8, 2), jnp.uint32), count, first, KEY)
-        params = svi.optim.get_params(state.optim_state)
+        first = jnp.minimum(jnp.arange(width), ROWS)
+        batch = Draw(jnp.zeros((32, 2), jnp.uint32), count, first, KEY)
         return step._private_sum(training, clip_norm, shared, params, sampler, table, batch)
 
     def sums(table, count, clip_norm):
@@ -243,19 +248,85 @@ def summed(request):
     return training.lattice, sums
 
 
+@pytest.fixture(scope="module", params=[True, False], ids=["one microbatch", "several"])
+def summed(request):
+    return summing(request.param)
+
+
+def paid_for(on):
+    return (Fraction(on.law.deviation) / Fraction(POISSON.noise_multiplier)) ** 2
+
+
+def moved_by(sums, table, new, place, clip_norm):
+    """The square of how far the sums move where a row takes a place, and who had it moves to the end."""
+    without = sums(table, ROWS, clip_norm)
+    joined = jax.tree.map(lambda column: column.at[ROWS].set(column[place]), table)
+    return sum(int(d) ** 2 for d in sums(with_row(joined, place, new), ROWS + 1, clip_norm) - without)
+
+
 @pytest.mark.parametrize("clip_norm", [1e-3, 1.0, 1e6])
 def test_one_row_masked_in_moves_the_sum_by_at_most_what_is_paid_for_whatever_it_holds(summed, clip_norm):
     on, sums = summed
-    rng = np.random.default_rng(0)
-    squares = []
+    rng, squares = np.random.default_rng(0), []
     for seed in range(60):
         table = columns(ROWS + 1, seed)
         for place in rng.integers(0, ROWS, 3):  # hostile rows stand in both tables, too
             table = with_row(table, int(place), rng.choice(ODD, 4))
-        without, place = sums(table, ROWS, clip_norm), int(rng.integers(ROWS + 1))
-        joined = jax.tree.map(lambda column: column.at[ROWS].set(column[place]), table)  # noqa: B023
-        joined = with_row(joined, place, rng.choice(ODD, 4) if seed % 2 else rng.normal(size=4))
-        squares.append(sum(int(d) ** 2 for d in sums(joined, ROWS + 1, clip_norm) - without))
-    paid = (Fraction(on.law.deviation) / Fraction(POISSON.noise_multiplier)) ** 2
-    assert max(squares) <= paid
-    assert max(squares) > 0.9 * paid or clip_norm > 1  # no row has so long a gradient
+        new = rng.choice(ODD, 4) if seed % 2 else 100 * rng.normal(size=4)
+        squares.append(moved_by(sums, table, new, int(rng.integers(ROWS + 1)), clip_norm))
+    assert max(squares) <= paid_for(on)
+    assert max(squares) > 0.9 * paid_for(on) or clip_norm > 1  # no row has so long a gradient
+
+
+# -- what is planted ---------------------------------------------------------------------------------------------------
+
+
+def counting_twice(one_way):
+    return lambda codes, size: 2 * one_way(codes, size)
+
+
+def half_as_steep(scales):
+    return lambda *of: [scale._replace(steps=scale.steps // 2) for scale in scales(*of)]
+
+
+def heavier(weights):
+    return lambda square, most: 1.01 * weights(square, most)
+
+
+OVERDRAWN = {
+    "rows that count twice": (tables, "one_way", counting_twice, "single columns"),
+    "half of the noise": (release, "scales", half_as_steep, "single columns"),
+    "votes that weigh more": (votes, "_weights", heavier, "rare values"),
+}
+
+
+@pytest.mark.parametrize("plant", OVERDRAWN)
+def test_a_sum_that_moves_by_more_than_is_paid_for_is_seen(plant, monkeypatch):
+    place, name, wrong, what = OVERDRAWN[plant]
+    monkeypatch.setattr(place, name, wrong(getattr(place, name)))
+    frame = hospital(40)[["age", "sex", "ward"]]
+    one, other, _ = both(fitted("add-remove"), frame, frame[1:])
+    assert what in overdrawn(one, other)
+
+
+def test_a_draw_more_that_hangs_on_rows_is_seen(monkeypatch):
+    noised = release._noised
+
+    def drawing(what, sums, bound, deviation, bits):
+        noisy = noised(what, sums, bound, deviation, bits)
+        bits.take(int(sums.sum() // bound) % 2)
+        return noisy
+
+    monkeypatch.setattr(release, "_noised", drawing)
+    schema = tw.Schema.from_toml(COMPLETE)
+    frame = hospital(40)[[*schema]]
+    one, other, same = both(fitted("add-remove", schema=schema), frame, frame[1:])
+    assert same
+    assert not overdrawn(one, other)
+    assert one.trace != other.trace
+
+
+def test_a_gradient_that_is_not_clipped_is_seen(monkeypatch):
+    monkeypatch.setattr(gradient, "clip_factor", lambda norm, _: jnp.ones_like(norm))
+    on, sums = summing(True)
+    assert moved_by(sums, columns(ROWS + 1), [1.0, 1.0, 1.0, 50.0], 3, 1.0) > paid_for(on)
