@@ -114,13 +114,14 @@ def ended(*command: object, given: Tape | None = None) -> tuple[End, Tape]:
     still = patch.object(cli_progress.time, "monotonic", lambda: 0.0)
     with recorded(given) as tape, still:
         result = CliRunner().invoke(main, [str(word) for word in command])
-    after = {path.name: path.read_bytes() for path in sorted(Path().iterdir()) if path not in before}
-    return End(result.exit_code, type(result.exception), result.stdout, result.stderr, after), tape
+    after = {path: path.read_bytes() for path in sorted(Path().iterdir())}
+    changed = {path.name: data for path, data in after.items() if before.get(path) != data}
+    return End(result.exit_code, type(result.exception), result.stdout, result.stderr, changed), tape
 
 
 def write(lines: list[str], header: str = HEADER, name: str = "data.csv") -> None:
     """Write a table into the current folder."""
-    Path(name).write_text("\n".join([header, *lines]) + "\n", newline="")
+    Path(name).write_text("\n".join([header, *lines]) + "\n", encoding="utf-8", newline="")
 
 
 def remove(*names: str) -> None:

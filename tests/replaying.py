@@ -8,6 +8,8 @@
 All that may differ between the runs is the exact sums, by as much as was paid for (`overdrawn`). Whatever else differs
 hangs on exact rows: an entry of `trace`, and anything that the run returns, says or writes.
 
+A run that releases another number of sums ends with an assertion, and so with another outcome.
+
 Values that nobody knows beforehand are shown where they have enough votes. Which of them a table holds is private, so
 their sums are kept by name, and how many of them get noise is not in the trace.
 """
@@ -131,8 +133,8 @@ class _Recorder:
 
         return hooked
 
-    def _release(self, exact, noisy):
-        """Keep what leaves, or return what left in its place in the run that is repeated."""
+    def _release(self, noisy):
+        """Keep what leaves; in a run that is shown what another one released, return that in its place."""
         place = len(self.tape.released)
         if self._given is not None:
             assert place < len(self._given.released), "the neighbour's run releases more"
@@ -182,7 +184,7 @@ class _Recorder:
             scale = Fraction(ledger.receipts[-1].mechanism.scale)
             exact = rows - _FAR - self._row_noise
             self.tape.sums["row count"].append(Exact(np.array([exact]), scale))
-            return self._release(exact, max(1, exact + self._row_noise))
+            return self._release(max(1, exact + self._row_noise))
 
         return counted
 
@@ -199,8 +201,8 @@ class _Recorder:
             drawn = None if stream in self._selected else _digest(noisy - sums)
             self.tape.trace.append(("noised", what, sums.shape, bound, deviation, stream, drawn))
             if self._naming is None:
-                return self._release(sums, noisy)
-            by_name = self._release(sums, dict(zip(self._naming, noisy.tolist(), strict=True)))
+                return self._release(noisy)
+            by_name = self._release(dict(zip(self._naming, noisy.tolist(), strict=True)))
             return np.array([by_name[name] for name in self._naming], np.int64)
 
         return hooked
@@ -245,7 +247,7 @@ class _Recorder:
         finally:
             self._is_selecting = False
         shown = {name: votes for name, votes in zip(names, noisy.tolist(), strict=True) if np.isfinite(votes)}
-        shown = self._release(sums, shown)
+        shown = self._release(shown)
         assert shown.keys() <= {*names}, "one row alone showed a value"
         return np.array([shown.get(name, -np.inf) for name in names])
 

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from neighbours import HEADER, HOSTILE, SCHEMA, changed, ended, hostile, people, remove, write
+from numpyro import param, plate, sample
+from numpyro.infer import Trace_ELBO
+from numpyro.optim import Adam
 from replaying import joined_by_one, recorded
 
 import twinify_lite as tw
@@ -179,8 +186,8 @@ def discovered(lines, schema, relation, given=None):
     return (found.schema.to_toml(), found.rows, found.notes, str(ledger.statement())), tape
 
 
-OPEN = "\n".join(f'columns.{name} = {{kind = "{kind}"}}' for name, kind in
-                 (("age", "integer"), ("cost", "number"), ("sex", "category"), ("seen", "datetime"), ("ill", "boolean")))
+KINDS = {"age": "integer", "cost": "number", "sex": "category", "seen": "datetime", "ill": "boolean"}
+OPEN = "\n".join(f'columns.{name} = {{kind = "{kind}"}}' for name, kind in KINDS.items())
 
 
 @RELATIONS
@@ -214,18 +221,18 @@ def test_a_private_score_ends_alike(more):
 # -- declared models ---------------------------------------------------------------------------------------------------
 
 NUMBERS = 'columns.age = {kind = "integer", min = 0, max = 90, nullable = false}\n'
-CLOSED_OVER = """
+ARRAYS = """
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-WEIGHTS = jnp.linspace(0.5, 1.5, 40)
+CLOSED_OVER = jnp.linspace(0.5, 1.5, 40)
 
 
-def model(rows):
+def model(rows, *, by_keyword=(0.5, 1.5) * 20):
     mean = numpyro.sample("mean", dist.Normal(0, 1))
     with rows:
-        numpyro.sample("age", dist.Normal(mean * WEIGHTS.mean(), 0.5))
+        numpyro.sample("age", dist.Normal(mean * CLOSED_OVER.mean() * jnp.array(by_keyword).mean(), 0.5))
 """
 PREPROCESSED = """
 import numpyro
@@ -237,12 +244,14 @@ def preprocess(frame):
     return frame
 
 
-def model(rows, *, weights=(0.5, 1.0, 1.5) * 13 + (0.5,)):
+def model(rows):
     mean = numpyro.sample("mean", dist.Normal(0, 1))
     with rows:
-        numpyro.sample("age", dist.Normal(mean * sum(weights) / len(weights), 0.5))
+        numpyro.sample("age", dist.Normal(mean, 0.5))
 """
-OWN = {"closed over": CLOSED_OVER, "preprocessed": PREPROCESSED}
+MECHANISM = tw.PoissonGaussian(noise_multiplier=50.0, sampling_rate=0.5, steps=3)
+GRID, OUTSIDE = jnp.linspace(0, 1, 40), jnp.linspace(0, 1, 41)
+OWN = {"arrays": ARRAYS, "preprocessed": PREPROCESSED}
 
 
 def require_steps_alike(tables, model, header, *more):
@@ -261,9 +270,9 @@ def ages(rows):
     return [line.partition(",")[0] for line in people(rows)]
 
 
-def test_a_table_as_long_as_an_array_of_the_model_ends_as_its_neighbour():
+def test_a_table_as_long_as_the_arrays_of_its_model_ends_as_its_neighbour():
     Path("schema.toml").write_text(NUMBERS)
-    Path("own.py").write_text(CLOSED_OVER)
+    Path("own.py").write_text(ARRAYS)
     require_steps_alike([ages(40), [*ages(40), "1e38"]], "own.py", "age")
 
 
@@ -275,6 +284,28 @@ def test_own_models_end_alike(own, rows):
     Path("own.py").write_text(OWN[own])
     tables = [ages(rows), *([*ages(rows), HOSTILE[name]] for name in ("nothing", "large", "a long text"))]
     require_steps_alike(tables, "own.py", "age")
+
+
+def grid_model(xs, N, grid):
+    mean = sample("mean", dist.Normal(grid.mean() + OUTSIDE.mean(), 1))
+    with plate("rows", N, xs.shape[0]):
+        sample("xs", dist.Normal(mean, 1), obs=xs)
+
+
+def grid_guide(xs, N, grid):
+    sample("mean", dist.Normal(param("loc", jnp.zeros(())), 1))
+
+
+def test_dpsvi_begins_alike_on_tables_as_long_as_public_arrays():
+    begun = []
+    for rows in (len(GRID), len(OUTSIDE)):
+        receipt = tw.Ledger(1.0, 1e-6).spend(MECHANISM, "DPSVI")
+        svi = tw.DPSVI(grid_model, grid_guide, Adam(0.1), Trace_ELBO(), receipt, 100, grid=GRID)
+        with recorded() as tape:
+            state = svi.init(jax.random.key(0), jnp.full(rows, 1e38))
+        leaves = jax.tree.leaves((state.optim_state, state.clip_norm))
+        begun.append(([np.asarray(leaf).tolist() for leaf in leaves], svi._width(svi._ready()), tape.trace))
+    assert begun[0] == begun[1]
 
 
 TEMPLATES = [name for name, _ in catalogue.templates() if name != "auto"]
