@@ -36,6 +36,8 @@ from twinify_lite.table import read_table
 ROWS = 40
 DECLARED = ["--schema", "schema.toml"]
 SCHEMAS = pytest.mark.parametrize("schema", [DECLARED, []], ids=["declared", "guessed"])
+#: Of the hostile rows one in so many; all of them, where time does not matter.
+EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 RELATIONS = pytest.mark.parametrize("relation", ["add-remove", "substitute"])
 
 
@@ -80,24 +82,28 @@ def hostile_neighbours(lines, relation):
 
 @SCHEMAS
 @RELATIONS
-def test_no_hostile_row_changes_how_a_fit_ends(schema, relation):
+@EVERY
+def test_no_hostile_row_changes_how_a_fit_ends(schema, relation, every):
     lines = people(ROWS)
-    neighbours = hostile_neighbours(lines, relation)
+    neighbours = hostile_neighbours(lines, relation)[::every]
     assert len({kinds(one) for one in [lines, *neighbours]}) == 1  # nothing that is guessed may decide
     require_alike([lines, *neighbours], *schema, "--relation", relation)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 300])
-def test_nor_with_noise_that_hides_all_or_next_to_nothing(epsilon):
+@EVERY
+def test_nor_with_noise_that_hides_all_or_next_to_nothing(epsilon, every):
     lines = people(ROWS)
-    require_alike([lines, *hostile_neighbours(lines, "add-remove")[::3]], *DECLARED, "--epsilon", epsilon)
+    require_alike([lines, *hostile_neighbours(lines, "add-remove")[:: 2 * every]], *DECLARED, "--epsilon", epsilon)
 
 
 @SCHEMAS
 @pytest.mark.parametrize("first", [*HOSTILE][::4])
-def test_nor_where_every_row_is_hostile(schema, first):
+@EVERY
+def test_nor_where_every_row_is_hostile(schema, first, every):
     lines = [hostile(first)] * 12
-    neighbours = [one for one in hostile_neighbours(lines, "add-remove") if schema or kinds(one) == kinds(lines)]
+    neighbours = hostile_neighbours(lines, "add-remove")[:: 2 * every]
+    neighbours = [one for one in neighbours if schema or kinds(one) == kinds(lines)]
     require_alike([lines, *neighbours], *schema)
 
 
@@ -126,7 +132,7 @@ columns.y = {kind = "category", levels = ["a", "b"], nullable = false}
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
-@pytest.mark.parametrize("cell", ["words", "", "1.5", "2020-01-01", "-7"])
+@pytest.mark.parametrize("cell", ["words", "", *(pytest.param(one, marks=pytest.mark.slow) for one in ("1.5", "-7"))])
 def test_no_share_of_cells_that_do_not_fit_is_a_threshold(threshold, cell):
     odd, rows = THRESHOLDS[threshold]
     Path("schema.toml").write_text(SPLIT % (("integer", "true") if cell else ("number", "false")))
@@ -192,10 +198,11 @@ OPEN = "\n".join(f'columns.{name} = {{kind = "{kind}"}}' for name, kind in KINDS
 
 @RELATIONS
 @pytest.mark.parametrize("rows", [1, 2, ROWS, 1000])
-def test_what_is_discovered_does_not_hang_on_a_hostile_row(relation, rows):
+@EVERY
+def test_what_is_discovered_does_not_hang_on_a_hostile_row(relation, rows, every):
     lines, schema = people(rows), Schema.from_toml(OPEN)
     one, tape = discovered(lines, schema, relation)
-    for neighbour in hostile_neighbours(lines, relation)[:: 1 if rows < 1000 else 4]:
+    for neighbour in hostile_neighbours(lines, relation)[::every]:
         assert discovered(neighbour, schema, relation, given=tape)[0] == one
 
 
@@ -208,13 +215,14 @@ def score(lines, *more, given=None):
 
 
 @pytest.mark.parametrize("more", [DECLARED, [], ["--target", "ill"], ["--target", "cost"]], ids=" ".join)
-def test_a_private_score_ends_alike(more):
+@EVERY
+def test_a_private_score_ends_alike(more, every):
     write(people(60, seed=1), name="synthetic.csv")
     for rows in (1, 2, ROWS):
         lines = people(rows)
         one, tape = score(lines, *more)
         assert one.code == 0, one.stderr
-        for neighbour in hostile_neighbours(lines, "add-remove")[:: 1 if rows == ROWS else 7]:
+        for neighbour in hostile_neighbours(lines, "add-remove")[:: every if rows == ROWS else 4 * every]:
             assert not one.differs(score(neighbour, *more, given=tape)[0])
 
 
