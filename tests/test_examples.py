@@ -25,6 +25,12 @@ def load(name):
     return module
 
 
+def test_every_example_is_run_here():
+    here = Path(__file__).read_text()
+    missing = [path.name for path in EXAMPLES.glob("*.py") if f'load("{path.stem}")' not in here]
+    assert not missing, f"Give these a quick run: {missing}"
+
+
 def test_the_readmes_program_runs_and_prints_its_statement(capsys):
     readme = (EXAMPLES.parent / "README.md").read_text()
     program = readme.split("```python\n")[1].split("```")[0]
@@ -137,6 +143,15 @@ def test_the_automatic_clip_norm_is_close_to_the_best_fixed_one():
     table = example.main(rows=2000, steps=500, runs=1, epsilon=2.0, models=(example.logistic,), clip_norms=(0.3, 3.0))
     best, automatic = table["logistic"]
     assert automatic > best - 0.04 * abs(best)
+
+
+def test_the_automatic_clip_norm_does_not_walk_away_where_noise_is_large(capsys):
+    example = load("automatic_clip")
+    noisy = {"rows": 500, "sampling_rate": 0.1, "steps": 3000, "epsilon": 1.0, "learning_rate": 0.01}
+    table = example.main(**noisy, runs=1, models=(example.logistic,), clip_norms=(1.0,))
+    fixed, automatic = table["logistic"]
+    assert automatic > fixed - 0.1 * abs(fixed)
+    assert "ended at" in capsys.readouterr().out
 
 
 def test_a_messy_table_comes_in_and_comes_back(capsys):

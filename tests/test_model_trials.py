@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -17,6 +18,7 @@ from twinify_lite.errors import ModelError
 from twinify_lite.ledger import Ledger
 from twinify_lite.models import check_model, resolve, trial
 from twinify_lite.models.fitting import OPTIONS, Declared
+from twinify_lite.models.program import prepare
 from twinify_lite.models.source import from_function
 from twinify_lite.posterior import Posterior
 from twinify_lite.twin import dry_run
@@ -196,3 +198,53 @@ def test_a_dry_run_offers_to_set_only_what_can_be_set():
     offered = {line.split()[0] for line in lines[first + 1 : last]}
     assert "learning_rate" in offered
     assert offered <= {*OPTIONS, *resolve(sound, SCHEMA).source.options}
+
+
+#: Priors without a mean, or for which NumPyro has none, and where they should start.
+WITHOUT_A_MEAN = [
+    (dist.InverseGamma(1.0), (0.7, 3.0)),
+    (dist.InverseGamma(0.01, 0.01), (0.5, 2.0)),
+    (dist.InverseGamma(jnp.array([0.01, 3.0]), jnp.array([0.01, 8.0])), ([0.5, 2.0], [2.0, 8.0])),
+    (dist.InverseGamma(1.0).expand([3]).to_event(1), (0.5, 3.0)),
+    (dist.Cauchy(5.0, 1.0), (4.0, 6.0)),
+    (dist.HalfCauchy(20.0), (10.0, 40.0)),
+    (dist.HalfCauchy(20.0).expand([2, 3]), (8.0, 50.0)),
+    (dist.StudentT(1.0, -5.0), (-6.0, -4.0)),
+    (dist.Pareto(1.0, 0.5), (2.0, 8.0)),
+    (dist.Levy(0.0, 1.0), (0.5, 4.0)),
+    (dist.MultivariateStudentT(1.0, jnp.array([4.0, -5.0]), jnp.eye(2)), ([3.0, -6.0], [5.0, -4.0])),
+]
+
+
+@pytest.mark.parametrize(
+    ("prior", "ends"),
+    WITHOUT_A_MEAN,
+    ids=[f"{type(prior).__name__} {i}" for i, (prior, _) in enumerate(WITHOUT_A_MEAN)],
+)
+def test_a_prior_without_a_mean_starts_where_it_is_dense(prior, ends):
+    def model(rows):
+        spread = numpyro.sample("spread", prior)
+        with rows:
+            numpyro.sample("age", dist.Normal(0.1 * jnp.sum(spread), 1))
+            numpyro.sample("cost", dist.Normal(0, 1))
+
+    start = prepare(from_function(model), SCHEMA, {}).start["spread"]
+    assert start.shape == prior.shape()
+    assert np.all(start > np.asarray(ends[0]))
+    assert np.all(start < np.asarray(ends[1]))
+
+
+def heavy(rows):
+    centre = numpyro.sample("centre", dist.Cauchy(0.5, 1.0))
+    spread = numpyro.sample("spread", dist.InverseGamma(1.0))
+    width = numpyro.sample("width", dist.Pareto(0.5, 0.5))
+    with rows:
+        numpyro.sample("age", dist.Normal(centre, jnp.sqrt(spread)))
+        numpyro.sample("cost", dist.Normal(0, width))
+
+
+def test_a_model_with_priors_without_a_mean_is_sound_and_fitted():
+    report = check_model(heavy, SCHEMA)
+    assert report.is_sound, str(report)
+    twin = tw.fit(table(), epsilon=1, schema=SCHEMA, model=heavy, options=QUICK)
+    assert len(twin.sample(10)) == 10

@@ -12,45 +12,53 @@ from jax import lax
 from twinify_lite import alias, noise, rng
 from twinify_lite.dpsvi import binomial, feistel
 
-pytestmark = pytest.mark.benchmark
-STEPS = 200
 
-
-def cpu_ms(function, *arguments, repeats: int = 15) -> float:
+@pytest.fixture
+def cpu_ms(is_full):
     """The median CPU time of a call, over all threads."""
-    jax.block_until_ready(function(*arguments))
-    taken = []
-    for _ in range(repeats):
-        start = time.process_time()
+
+    def measure(function, *arguments, repeats: int = 15) -> float:
         jax.block_until_ready(function(*arguments))
-        taken.append(time.process_time() - start)
-    return 1e3 * float(np.median(taken))
+        taken = []
+        for _ in range(repeats if is_full else 1):
+            start = time.process_time()
+            jax.block_until_ready(function(*arguments))
+            taken.append(time.process_time() - start)
+        return 1e3 * float(np.median(taken))
+
+    return measure
 
 
-def per_step(draw, key, steps: int = STEPS) -> float:
+@pytest.fixture
+def per_step(cpu_ms, is_full):
     """CPU ms of one `draw(key)` inside a `lax.scan` with a new key each step, as training runs it."""
 
-    @jax.jit
-    def epoch(key):
-        def step(total, i):
-            return total + draw(jax.random.fold_in(key, i)).sum(), None
+    def measure(draw, key, steps: int = 200) -> float:
+        steps = steps if is_full else 2
 
-        return lax.scan(step, jnp.int32(0), jnp.arange(steps))[0]
+        @jax.jit
+        def epoch(key):
+            def step(total, i):
+                return total + draw(jax.random.fold_in(key, i)).sum(), None
 
-    return cpu_ms(epoch, key) / steps
+            return lax.scan(step, jnp.int32(0), jnp.arange(steps))[0]
+
+        return cpu_ms(epoch, key) / steps
+
+    return measure
 
 
-def test_chacha20():
-    words = 1_000_000
+def test_chacha20(cpu_ms, per_step, is_full):
+    words = 1_000_000 if is_full else 1000
     taken = cpu_ms(jax.jit(partial(jax.random.bits, shape=(words,))), rng.insecure_key(0))
     fry = cpu_ms(jax.jit(partial(jax.random.bits, shape=(words,))), jax.random.key(0))
     block = per_step(lambda key: jax.random.bits(key, (16,)).astype(jnp.int32), rng.insecure_key(0))
-    print(f"\nChaCha20: {words / taken:,.0f} words/ms ({taken:.2f} ms a million; threefry {fry:.2f} ms)")
+    print(f"\nChaCha20: {words / taken:,.0f} words/ms ({taken:.2f} ms in all; threefry {fry:.2f} ms)")
     print(f"fold_in and one block in a scan: {1e3 * block:.2f} us")
 
 
-def test_gaussian():
-    size, key = 688_884, rng.insecure_key(0)
+def test_gaussian(cpu_ms, per_step, is_full):
+    size, key = 688_884 if is_full else 10_000, rng.insecure_key(0)
     for law in noise.LAWS:
         ours = cpu_ms(jax.jit(lambda key, law=law: noise.draw(key, size, law)), key)
         few = per_step(lambda key, law=law: noise.draw(key, 1000, law), key)
@@ -59,7 +67,7 @@ def test_gaussian():
     print(f"\njax.random.normal(threefry), {size:,} numbers: {theirs:.2f} ms")
 
 
-def test_tables_of_the_noise_are_made_quickly():
+def test_tables_of_the_noise_are_made_quickly(is_full):
     for law, most in zip(noise.LAWS, (0.1, 0.3), strict=True):
         alias.discrete.cache_clear()
         alias.rounded.cache_clear()
@@ -67,10 +75,10 @@ def test_tables_of_the_noise_are_made_quickly():
         assert len(law.tables) == 2
         taken = time.process_time() - start
         print(f"\n{law}: both tables in {taken:.3f} s", end="")
-        assert taken < most
+        assert taken < most or not is_full
 
 
-def test_rows_are_a_hundred_times_cheaper_than_choice():
+def test_rows_are_a_hundred_times_cheaper_than_choice(cpu_ms, per_step, is_full):
     key = rng.insecure_key(0)
     taken = {}
     for n in (60_000, 65_537, 1_000_000):
@@ -82,11 +90,11 @@ def test_rows_are_a_hundred_times_cheaper_than_choice():
     choice = jax.jit(lambda key: jax.random.choice(key, 1_000_000, (128,), replace=False))
     theirs = cpu_ms(choice, jax.random.key(0), repeats=3)
     print(f"jax.random.choice, 128 of 1,000,000 rows: {theirs:.1f} ms; {theirs / taken[1_000_000]:,.0f} times as much")
-    assert theirs > 100 * taken[1_000_000]
-    assert taken[1_000_000] < 2 * taken[60_000]
+    assert theirs > 100 * taken[1_000_000] or not is_full
+    assert taken[1_000_000] < 2 * taken[60_000] or not is_full
 
 
-def test_binomial():
+def test_binomial(per_step):
     start = time.process_time()
     table = binomial.binomial_table(10**7, 0.5)
     built = time.process_time() - start

@@ -16,8 +16,7 @@ from twinify_lite import demo
 from twinify_lite.table import write_table
 from twinify_lite.twin import fit
 
-pytestmark = pytest.mark.benchmark
-ROWS, REPEATS = 1_000_000, 3
+REPEATS = 3
 WARDS = ("surgery", "medicine", "children", "intensive care", "emergency", "maternity", "outpatients")
 
 
@@ -51,8 +50,9 @@ def mixed(rows=20_000):
 
 
 @pytest.fixture(scope="module", params=["mixed", "hospital"])
-def twin(request):
-    return fit({"mixed": mixed, "hospital": demo.hospital}[request.param](), epsilon=1.0, insecure_seed=0)
+def twin(request, is_full):
+    table = {"mixed": mixed, "hospital": demo.hospital}[request.param]()
+    return fit(table if is_full else table.head(500), epsilon=1.0, insecure_seed=0)
 
 
 def cpu(action):
@@ -65,13 +65,14 @@ def cpu(action):
     return min(taken)
 
 
-def test_a_million_rows_take_at_most_three_times_what_pyarrow_takes_to_write_them(twin, tmp_path):
-    write_table(twin.batches(100_000, dictionaries=True), tmp_path / "warm.csv")
-    table = pa.concat_tables(twin.batches(ROWS))
+def test_a_million_rows_take_at_most_three_times_what_pyarrow_takes_to_write_them(twin, tmp_path, is_full):
+    rows = 1_000_000 if is_full else 1000
+    write_table(twin.batches(rows // 10, dictionaries=True), tmp_path / "warm.csv")
+    table = pa.concat_tables(twin.batches(rows))
     theirs = cpu(lambda: csv.write_csv(table, tmp_path / "theirs.csv"))
-    sampling = cpu(lambda: [None for _ in twin.batches(ROWS, dictionaries=True)])
-    ours = cpu(lambda: write_table(twin.batches(ROWS, dictionaries=True), tmp_path / "ours.csv"))
-    print(f"\n{ROWS:,} rows of {table.num_columns} columns: sampled {sampling:.2f} s, sampled and written {ours:.2f} s")
-    print(f"({ROWS / ours:,.0f} rows a second); pyarrow writes them in {theirs:.2f} s, {ours / theirs:.1f} times less")
-    assert ROWS / ours >= 500_000
-    assert ours <= 3 * theirs
+    sampling = cpu(lambda: [None for _ in twin.batches(rows, dictionaries=True)])
+    ours = cpu(lambda: write_table(twin.batches(rows, dictionaries=True), tmp_path / "ours.csv"))
+    print(f"\n{rows:,} rows of {table.num_columns} columns: sampled {sampling:.2f} s, sampled and written {ours:.2f} s")
+    print(f"({rows / ours:,.0f} rows a second); pyarrow writes them in {theirs:.2f} s, {ours / theirs:.1f} times less")
+    assert rows / ours >= 500_000 or not is_full
+    assert ours <= 3 * theirs or not is_full

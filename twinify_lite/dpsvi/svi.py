@@ -227,8 +227,16 @@ class DPSVI:
         training = self._traced(training, params)
         if not private:
             return training
-        on = lattice.lattice_for(training.program.summed, self.mechanism.noise_multiplier, self._rule.share)
-        training = dataclasses.replace(training, lattice=on)
+        summed, noise_multiplier = training.program.summed, self.mechanism.noise_multiplier
+        rule = clip.for_run(
+            self._rule,
+            noise_multiplier=noise_multiplier,
+            coordinates=summed.coordinates,
+            expected_rows=training.expected_batch,
+            steps=self.mechanism.steps,
+        )
+        on = lattice.lattice_for(summed, noise_multiplier, rule.share)
+        training = dataclasses.replace(training, rule=rule, lattice=on)
         if not isinstance(self.mechanism, PoissonGaussian) or self._places_agree(training, params):
             return training
         # Slow and safe: rows one after the other, so that the place of none can show in its bits.
@@ -257,7 +265,7 @@ class DPSVI:
         return batches.width(self.mechanism, self.num_obs_total, numbers, training.devices)
 
     def _first_clip_norm(self, optim_state: Any, key: Array) -> Float[Array, ""]:
-        """The user's, or the median norm over made-up rows, from which the automatic rule moves on."""
+        """The user's, or one below the median norm over made-up rows, from which the automatic rule moves on."""
         if self._rule.start is not None:
             return jnp.float32(self._rule.start)
         if isinstance(self.mechanism, NotPrivate):
@@ -273,7 +281,7 @@ class DPSVI:
 
         norms = norms_of(self.optim.get_params(optim_state), key)
         median = jnp.nanmedian(jnp.where(jnp.isfinite(norms) & (norms > 0), norms, jnp.nan))
-        return jnp.where(jnp.isfinite(median), median, 1.0).astype(jnp.float32)
+        return jnp.where(jnp.isfinite(median), clip.LOW * median, 1.0).astype(jnp.float32)
 
     def _sampler(self, columns: PyTree, *, is_batch: bool) -> batches.Sampler:
         number = rows.count_rows(columns)

@@ -21,7 +21,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array
 from numpyro import handlers
 from numpyro.distributions import constraints
-from numpyro.distributions.transforms import StickBreakingTransform
+from numpyro.distributions.transforms import StickBreakingTransform, Transform
 from numpyro.infer import autoguide, init_to_value
 
 from twinify_lite.dpsvi.starting import jit_once, traced
@@ -36,6 +36,8 @@ from twinify_lite.schema import Schema
 Sites = dict[str, dict[str, Any]]
 # How far apart the numbers of an array start, in unconstrained space; and rows to find the latents' scales by.
 _APART, _ROWS = 0.2, 128
+# Draws of a prior that has no mean, for its median.
+_DRAWS = 101
 _READ_DENSITIES = ("AutoLaplaceApproximation",)
 # So many columns are named in one sentence; and how much alike a misspelt name is, 1 being the same.
 _NAMED, _CLOSE = 3, 0.7
@@ -171,19 +173,27 @@ class Program:
     @functools.cached_property
     def start(self) -> dict[str, Array]:
         """Initial values of the global latents, in the model's units: the user's, and near the prior's middle."""
-        plain, names = dataclasses.replace(self, scales={}), self.latents
-        near = handlers.substitute(handlers.seed(plain.prior(names), jax.random.key(0)), substitute_fn=_near_the_middle)
-
-        def middles() -> dict[str, Array]:
-            sites = handlers.trace(near).get_trace(self.made_up, 1)
-            return {name: site["value"] for name, site in sites.items() if name in names}
-
-        start = jit_once(middles)()
+        start = self._middles(frozenset())
+        lacking = frozenset(name for name, value in start.items() if not np.all(np.isfinite(value)))
+        if lacking:
+            start = self._middles(lacking)
         if self.source.start is not None:
             rows = Rows(self.schema, total=1, batch=1, options=self.options, found=dict(self.units))
             chosen = {name: jnp.asarray(value, float) for name, value in self.source.start(rows).items()}
             start |= {name: value for name, value in chosen.items() if name in start}
         return start
+
+    def _middles(self, lacking: frozenset[str]) -> dict[str, Array]:
+        """The middles of the latents' priors, some of which lack a mean."""
+        plain, names = dataclasses.replace(self, scales={}), self.latents
+        near = functools.partial(_near_the_middle, lacking=lacking)
+        placed = handlers.substitute(handlers.seed(plain.prior(names), jax.random.key(0)), substitute_fn=near)
+
+        def middles() -> dict[str, Array]:
+            sites = handlers.trace(placed).get_trace(self.made_up, 1)
+            return {name: site["value"] for name, site in sites.items() if name in names}
+
+        return jit_once(middles)()
 
     @functools.cached_property
     def made_up(self) -> dict[str, np.ndarray]:
@@ -191,20 +201,38 @@ class Program:
         return self.encode(made_up_arrays(self.schema, 1))  # numpy's: JAX's, made while tracing, would be traced
 
 
-def _near_the_middle(site: dict[str, Any]) -> Array | None:
-    """The prior's mean, if it has one, and a little apart from it, so that components differ."""
+def _near_the_middle(site: dict[str, Any], *, lacking: frozenset[str]) -> Array | None:
+    """The prior's mean, and a little apart from it, so that components differ; NaN where it has none.
+
+    For the sites in `lacking`, a typical value takes its place.
+    """
     if not _is_global_latent(site):
         return None
+    prior, to_support = site["fn"], dist.biject_to(site["fn"].support)
+    # NumPyro divides by zero where a mean does not exist and the prior's numbers are Python's own.
     try:
-        value = site["fn"].mean
-    except NotImplementedError:
-        value = jnp.nan
-    to_support = dist.biject_to(site["fn"].support)
-    shape = to_support.inverse_shape(site["fn"].shape())
-    free = to_support.inv(jnp.broadcast_to(value, site["fn"].shape()))
+        mean = prior.mean
+    except (NotImplementedError, ZeroDivisionError):
+        mean = jnp.nan
+    free = to_support.inv(jnp.broadcast_to(mean, prior.shape()))
+    other = _typical(prior, to_support, jnp.zeros_like(free)) if site["name"] in lacking else jnp.nan
     generator = np.random.Generator(np.random.PCG64([*site["name"].encode()]))
-    apart = _APART * generator.normal(size=shape).astype(np.float32)
-    return to_support(jnp.where(jnp.isfinite(free), free, 0.0) + apart)
+    apart = _APART * generator.normal(size=free.shape).astype(np.float32)
+    return to_support(jnp.where(jnp.isfinite(free), free, other) + apart)
+
+
+def _typical(prior: dist.Distribution, to_support: Transform, zero: Array) -> Array:
+    """In unconstrained space, the median of draws, or 0 where that is the likelier of the two."""
+    drawn = prior.sample(jax.random.key(0), (_DRAWS,))
+    median = jnp.median(jax.vmap(to_support.inv)(drawn), axis=0)
+
+    def density(place: Array) -> Array:
+        value = to_support(place)
+        return prior.log_prob(value) + to_support.log_abs_det_jacobian(place, value)
+
+    # The median of a prior on many orders of magnitude can be 10^28, as that of InverseGamma(0.01, 0.01) is.
+    likelier = density(median) > density(zero)
+    return jnp.where(likelier.reshape(likelier.shape + (1,) * (zero.ndim - likelier.ndim)), median, zero)
 
 
 def add_states(rows: Rows, states: Mapping[str, int]) -> None:
