@@ -1,0 +1,54 @@
+"""A row's pass: what is clipped is what is added up, and nobody else's cells reach it."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twinify_lite import noise
+from twinify_lite.dpsvi import lattice
+from twinify_lite.dpsvi.gradient import whole_sum
+from twinify_lite.dpsvi.lattice import Lattice
+from twinify_lite.dpsvi.lookup import log_softmax_lookup
+from twinify_lite.dpsvi.row_program import trace_row
+
+WIDTH = 32
+CLIP_NORM = 1.0
+STEPS = Lattice(50_000.0, 0, noise.LAWS[-1])
+
+
+def mover(value, shared, public, row):
+    """How far the first row's joining moves a sum, in clip norms, for (shared, public, row)."""
+    program = trace_row(value, shared, public, row)
+
+    @jax.jit
+    def total(shared, public, row, number):
+        rows = jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], WIDTH, axis=0), row)
+        mask = jnp.arange(WIDTH) < number
+        return whole_sum(program, shared, public, rows, mask=mask, clip_norm=jnp.float32(CLIP_NORM), on=STEPS).gradient
+
+    def moved(shared, public, row):
+        before, after = (jax.tree.leaves(total(shared, public, row, number)) for number in (0, 1))
+        apart = [np.ravel(y).astype(float) - np.ravel(x) for x, y in zip(before, after, strict=True)]
+        return np.linalg.norm(np.concatenate(apart)) / CLIP_NORM
+
+    return moved, 1 + lattice.rounding(program.summed, STEPS.limit) / STEPS.limit
+
+
+def weighted_lookup(shared, _, row):
+    weight, level = row
+    return weight * jnp.sum(log_softmax_lookup(shared, level))
+
+
+def test_a_component_that_is_sure_of_a_level_is_clipped_whatever_a_row_weighs():
+    """Shares below 1e-19 have squares that are none: a weight of 1e30 then came to 12,384 clip norms, and one of 1e37
+    overflowed on its way to the lattice."""
+
+    def logits(sure):
+        return jnp.array([[0.0, -sure, -sure - 1], [1.0, 0.5 - sure, -sure]])
+
+    moved, allowed = mover(weighted_lookup, logits(0.0), (), (jnp.float32(1), jnp.int32(0)))
+    for sure, weight in itertools.product((0.0, 20.0, 43.0, 60.0, 80.0, 90.0, 100.0), (1.0, 1e10, 1e25, 1e30, 1e37)):
+        for level in range(3):
+            assert moved(logits(sure), (), (jnp.float32(weight), jnp.int32(level))) <= allowed
