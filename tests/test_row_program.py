@@ -11,7 +11,7 @@ from twinify_lite.dpsvi import lattice
 from twinify_lite.dpsvi.gradient import whole_sum
 from twinify_lite.dpsvi.lattice import Lattice
 from twinify_lite.dpsvi.lookup import log_softmax_lookup
-from twinify_lite.dpsvi.row_program import trace_row
+from twinify_lite.dpsvi.row_program import passes, trace_row
 
 WIDTH = 32
 CLIP_NORM = 1.0
@@ -69,3 +69,21 @@ def test_a_component_that_is_sure_of_a_level_is_clipped_whatever_a_row_weighs():
     for sure, weight in itertools.product((0.0, 20.0, 43.0, 60.0, 80.0, 90.0, 100.0), (1.0, 1e10, 1e25, 1e30, 1e37)):
         for level in range(3):
             assert moved(logits(sure), (), (jnp.float32(weight), jnp.int32(level))) <= allowed
+
+
+def steep_beta(shared, _, row):
+    a, b, x, usual = row
+    return shared * 1e12 * (jax.scipy.special.betainc(a, b, x) - usual)
+
+
+def test_who_else_is_in_a_batch_does_not_reach_a_rows_bits():
+    """JAX iterates an incomplete beta function until it has converged for all rows: one turned all others round."""
+    x = np.tile(np.float32([0.5, 0.3, 0.1, 0.2]), WIDTH // 4)
+    a, b = np.full(WIDTH, 2.5, np.float32), np.full(WIDTH, 1.5, np.float32)
+    usual = np.asarray(jax.jit(jax.scipy.special.betainc)(a, b, x))
+    a[-1], b[-1], x[-1] = 1e4, 1e4, 0.5  # it takes many more rounds
+    rows = jax.tree.map(jnp.asarray, (a, b, x, usual))
+    program = trace_row(steep_beta, jnp.float32(1), (), jax.tree.map(lambda x: x[0], rows))
+    alike = jax.tree.map(lambda x: x.at[-1].set(x[0]), rows)
+    among, without = (jax.jit(lambda rows: passes(program, jnp.float32(1), (), rows)[0])(r) for r in (rows, alike))
+    np.testing.assert_array_equal(np.asarray(among.direct[0])[:-1], np.asarray(without.direct[0])[:-1])

@@ -19,7 +19,7 @@ from jax.extend import core
 from jaxtyping import Array, Bool, Float, PyTree, UInt32
 
 from twinify_lite.dpsvi import ghost
-from twinify_lite.dpsvi.allowed import refuse_strangers
+from twinify_lite.dpsvi.allowed import looks_around, refuse_strangers
 from twinify_lite.dpsvi.lattice import CHUNK, Summed
 from twinify_lite.errors import ModelError
 
@@ -89,7 +89,7 @@ def trace_row(
         backward, passed = jax.make_jaxpr(pass_of, return_shape=True)(leaves, public, row)
         norm = jax.make_jaxpr(partial(ghost.row_norm, forward))(leaves, passed)
     refuse_strangers(backward.jaxpr, which)
-    return RowProgram(forward, backward, norm, jax.tree.structure(passed))
+    return RowProgram(forward, backward, norm, jax.tree.structure(passed), looks_around(backward.jaxpr))
 
 
 def passes(

@@ -238,7 +238,7 @@ class DPSVI:
         """With the checked program of one person, which alone sees rows from here on."""
         program = step.trace_person(training, params)
         rows.refuse_columns_outside(program.forward.closed.consts, self.num_obs_total, self._public)
-        is_slow = training.program is not None and training.program.one_by_one
+        is_slow = program.one_by_one or (training.program is not None and training.program.one_by_one)
         return dataclasses.replace(training, program=program._replace(one_by_one=is_slow))
 
     def _places_agree(self, training: Training, params: PyTree) -> bool:
