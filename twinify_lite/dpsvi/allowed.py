@@ -83,6 +83,15 @@ def refuse_strangers(program: core.Jaxpr, which: str) -> None:
             )
 
 
+def looks_around(program: core.Jaxpr) -> bool:
+    """Whether a row's bits in a batch may change with the rows next to it.
+
+    JAX iterates an incomplete beta function until all of its results have converged, and those that have go on changing
+    meanwhile. Its other operations either take as many rounds for every row, or leave alone what has converged.
+    """
+    return any(eqn.primitive is primitives.regularized_incomplete_beta_p for eqn in _all_equations(program))
+
+
 def _dtype(var: core.Var) -> object:
     return getattr(var.aval, "dtype", jnp.dtype(bool))
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from twinify_lite.dpsvi import ghost, lattice
 from twinify_lite.dpsvi.lattice import Lattice, Words
-from twinify_lite.dpsvi.row_program import ROUNDING_ROOM, RowProgram, isolated, passes, trace_row
+from twinify_lite.dpsvi.row_program import ROUNDING_ROOM, RowProgram, passes, trace_row
 
 # Chunks' sums that are held at once: more numbers than this are added up one chunk after the other.
 _HELD = 2**18
@@ -84,7 +84,7 @@ def whole_sum(
     """
     leaves, tree = jax.tree.flatten(shared)
     with jax.default_matmul_precision("highest"):
-        passed, norms = isolated(passes(program, *isolated((shared, public)), isolated(rows)))
+        passed, norms = passes(program, shared, public, rows)
         factors = jnp.where(mask, clip_factor(norms, clip_norm), 0.0)
         # The weights carry the lattice's scale, so that sums over a chunk come out in steps.
         words = _in_steps(program.forward, leaves, passed, factors * (on.limit / clip_norm), devices)

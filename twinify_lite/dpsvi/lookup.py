@@ -17,6 +17,9 @@ from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, Int
 
+# Squares that are too small for a float, or flushed to zero, are nothing next to the square of this.
+_LEAST = 2.0**-40
+
 
 def log_softmax_lookup(logits: Float[Array, "component level"], level: Int[Array, ""]) -> Float[Array, " component"]:
     """The log-probability of `level` under each component's `softmax(logits)`.
@@ -49,9 +52,15 @@ ad.primitive_jvps[lookup_p] = _jvp
 
 
 def gap(logits: Float[Array, "component level"]) -> Float[Array, "component level"]:
-    """|onehot(l) - s_k| for each component k and level l, all of its terms positive."""
+    """A bound on |onehot(l) - s_k| for each component k and level l, all of its terms positive.
+
+    Formal guarantee: at least that but for rounding, and at least 2^-40, where the true one may be so small that its
+    squares are none. So a cotangent times this is finite only if the cotangent, clipped by it and scaled to steps of
+    a lattice, is far from overflowing, and so is the sum of a chunk of them.
+    """
     shares = jax.nn.softmax(logits, axis=-1)
-    return jnp.sqrt(jnp.square(_sum_of_others(shares)) + _sum_of_others(jnp.square(shares)))
+    squares = jnp.square(_sum_of_others(shares)) + _sum_of_others(jnp.square(shares))
+    return jnp.sqrt(squares + _LEAST**2)
 
 
 def pull_back(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 from numpyro.infer import SVI
 from numpyro.infer.autoguide import AutoGuide
@@ -63,6 +64,18 @@ def parameter_shapes(svi: SVI, rows: PyTree, kwargs: dict[str, Any]) -> PyTree:
     shapes = jax.eval_shape(start, jax.random.key(0))
     # The transforms are kept beside the state. Where a parameter's bounds were computed, they must be numbers.
     return start(jax.random.key(0)) if traced(svi.constrain_fn.args) else shapes
+
+
+def moved(params: PyTree) -> PyTree:
+    """Unconstrained parameters, a little away from where they start: what is 0 there hides what it will do."""
+    leaves, tree = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(0), max(1, len(leaves)))
+
+    def move(leaf: Array, key: Array) -> Array:
+        is_real = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+        return leaf + jax.random.normal(key, jnp.shape(leaf), jnp.result_type(leaf)) / 3 if is_real else leaf
+
+    return tree.unflatten([move(leaf, key) for leaf, key in zip(leaves, keys, strict=False)])
 
 
 def traced(values: PyTree) -> list[Array]:

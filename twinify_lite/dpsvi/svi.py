@@ -136,7 +136,7 @@ class DPSVI:
         and `run` is faster); anything else is refused, and so is `vmap` over anything that the step depends on.
         """
         columns = _as_columns(args)
-        training = self._with(kwargs)
+        training = self._ready()
         sampler = self._sampler(columns, is_batch=isinstance(self.mechanism, FixedSizeGaussian | NotPrivate))
         traced = starting.traced((svi_state, columns, kwargs))
         secrets = self._take_steps(svi_state, 1, traced)
@@ -211,7 +211,7 @@ class DPSVI:
         rows.refuse_columns_by_keyword(kwargs, self.num_obs_total, self._public)
         split = dataclasses.replace(training.split, kwargs={**training.split.kwargs, **kwargs})
         params = self.optim.get_params(self._initial)
-        return self._traced(dataclasses.replace(training, split=split), params)
+        return self._settled(dataclasses.replace(training, split=split), params, self._width(training))
 
     def _prepare(self, structure: rows.Structure, kwargs: dict[str, Any], initial: Any) -> Training:
         private = not isinstance(self.mechanism, NotPrivate)
@@ -224,36 +224,39 @@ class DPSVI:
             steps=self.mechanism.steps if private else None,
             mesh=self._mesh,
         )
-        training = self._traced(training, params)
-        if not private:
+        return self._settled(training, params)
+
+    def _settled(self, training: Training, params: PyTree, width: int | None = None) -> Training:
+        """With the checked program of one person, which alone sees rows from here on, and what was found of it: the
+        lattice that pays for its sums, and whether rows may pass together at this width."""
+        program = step.trace_person(training, params)
+        rows.refuse_columns_outside(program.forward.closed.consts, self.num_obs_total, self._public)
+        training = dataclasses.replace(training, program=program)
+        if isinstance(self.mechanism, NotPrivate):
             return training
-        summed, noise_multiplier = training.program.summed, self.mechanism.noise_multiplier
         rule = clip.for_run(
             self._rule,
-            noise_multiplier=noise_multiplier,
-            coordinates=summed.coordinates,
+            noise_multiplier=self.mechanism.noise_multiplier,
+            coordinates=program.summed.coordinates,
             expected_rows=training.expected_batch,
             steps=self.mechanism.steps,
         )
-        on = lattice.lattice_for(summed, noise_multiplier, rule.share)
+        on = lattice.lattice_for(program.summed, self.mechanism.noise_multiplier, rule.share)
         training = dataclasses.replace(training, rule=rule, lattice=on)
-        if not isinstance(self.mechanism, PoissonGaussian) or self._places_agree(training, params):
+        if not isinstance(self.mechanism, PoissonGaussian) or self._places_agree(training, params, width):
             return training
         # Slow and safe: rows one after the other, so that the place of none can show in its bits.
-        return dataclasses.replace(training, program=training.program._replace(one_by_one=True))
+        return dataclasses.replace(training, program=program._replace(one_by_one=True))
 
-    def _traced(self, training: Training, params: PyTree) -> Training:
-        """With the checked program of one person, which alone sees rows from here on."""
-        program = step.trace_person(training, params)
-        rows.refuse_columns_outside(program.forward.closed.consts, self.num_obs_total, self._public)
-        is_slow = training.program is not None and training.program.one_by_one
-        return dataclasses.replace(training, program=program._replace(one_by_one=is_slow))
-
-    def _places_agree(self, training: Training, params: PyTree) -> bool:
+    def _places_agree(self, training: Training, params: PyTree, width: int | None) -> bool:
         """Whether a row's pass has the same bits at every place of the batches to come."""
         if starting.traced((params, training.split.kwargs)):
             return False
-        structure, number = training.split.structure, self._width(training)
+        with jax.ensure_compile_time_eval():
+            return self._places_agree_at(training, starting.moved(params), width or self._width(training))
+
+    def _places_agree_at(self, training: Training, params: PyTree, number: int) -> bool:
+        structure = training.split.structure
         invented = rows.invent_rows(structure.made_up, structure.kinds, number, seed=2)
         shared = starting.jit_once(partial(step.draw_shared, training))(params, jax.random.key(0))
         batch = step.made_up_batch(training, invented, number)
