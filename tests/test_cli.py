@@ -225,6 +225,13 @@ def test_an_interrupt_ends_with_130():
     assert (ended.exit_code, ended.stderr) == (130, "Error: Interrupted.\n")
 
 
+def test_memory_that_runs_out_is_told_as_that():
+    ended = failing(MemoryError("malloc of size 7340032 failed"))
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("Error: Memory ran out. Close other programs, use a machine with more memory")
+    assert "7340032" not in ended.stderr
+
+
 def test_the_words_of_an_unexpected_error_are_not_shown_unless_asked_for(monkeypatch):
     ended = failing(ValueError("cannot parse 'zanzibar'"))
     assert ended.exit_code == 1

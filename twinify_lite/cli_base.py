@@ -25,6 +25,7 @@ from twinify_lite.errors import TwinError
 #: Set to anything, this shows the whole of an unexpected error, which may contain cells of the table.
 TRACEBACK = "TWIN_TRACEBACK"
 _JSON, _WARNING = "twinify_lite.json", "twinify_lite.warning"
+_NO_MEMORY = "Memory ran out. Close other programs, use a machine with more memory, or work with fewer rows or columns."
 # A name as `repr` quotes it; and how many of a list are shown on the way.
 _QUOTED, _NAMES = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", 12
 
@@ -82,6 +83,8 @@ class Commands(click.Group):
             failure = Failure(_with_spent(str(error), error), error.exit_code, kind=type(error).__name__)
         except KeyboardInterrupt as error:
             failure = Failure(_with_spent("Interrupted.", error), 130, kind="Interrupted")
+        except MemoryError as error:
+            failure = Failure(_with_spent(_NO_MEMORY, error), kind="MemoryError")
         except Exception as error:
             if os.environ.get(TRACEBACK) or getattr(error, "errno", None) == errno.EPIPE:  # click ends quietly on EPIPE
                 raise
