@@ -8,6 +8,7 @@ import pytest
 
 from twinify_lite import cli_progress
 from twinify_lite.cli_progress import Progress, bar
+from twinify_lite.stopping import Terminated, heed_sigterm
 
 
 class Terminal(list):
@@ -107,20 +108,30 @@ def test_quiet_logs_stay_empty(clock):
     assert log.getvalue() == ""
 
 
-def test_an_interrupt_that_is_swallowed_comes_again_at_the_next_step():
-    before = signal.getsignal(signal.SIGINT)
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["control-c", "sigterm"])
+def sent(request, interruptible):
+    """A signal that is heeded, as the command line sees to."""
+    before = signal.getsignal(signal.SIGTERM)
+    heed_sigterm()
+    yield request.param
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_signal_that_is_swallowed_comes_again_at_the_next_step(sent):
+    before = signal.getsignal(sent)
     with Progress(quiet=True) as progress:
         progress("fitting", 1, 3)
         with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(sent)
+        with pytest.raises(KeyboardInterrupt) as stopped:
             progress("fitting", 2, 3)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert isinstance(stopped.value, Terminated) == (sent == signal.SIGTERM)
+    assert signal.getsignal(sent) is before
 
 
-def test_an_interrupt_that_is_swallowed_at_the_end_ends_it():
+def test_a_signal_that_is_swallowed_at_the_end_ends_it(sent):
     with pytest.raises(KeyboardInterrupt), Progress(quiet=True), contextlib.suppress(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(sent)
 
 
 def test_a_job_that_ignores_interrupts_goes_on_ignoring_them():
