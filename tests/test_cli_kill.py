@@ -128,6 +128,38 @@ def test_a_killed_fit_can_be_continued(folder):
     require_true_statement(folder)
 
 
+# Says when it begins to load the library, and loads nothing else.
+LOADING = """
+import sys
+
+class Telling:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "jaxlib._jax":
+            print("loading", flush=True)
+
+sys.meta_path.insert(0, Telling)
+from twinify_lite.cli import main
+main = lambda **_: __import__("jax") and sys.stdin.read()
+sys.modules["twinify_lite.cli"].main = main
+from twinify_lite.__main__ import run
+run()
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(30))
+def test_a_signal_while_jax_is_loaded_is_no_crash(moment):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", LOADING], **pipes) as running:
+        assert running.stdout.readline() == b"loading\n"
+        time.sleep(0.01 * moment)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=300)
+    assert (running.returncode, err) == (130, b"Error: Interrupted.\n")
+
+
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", range(12))

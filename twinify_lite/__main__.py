@@ -7,13 +7,13 @@ import os
 import sys
 from typing import NoReturn
 
-from twinify_lite.stopping import INTERRUPTED, TERMINATED, heed_sigterm, words
+from twinify_lite.stopping import INTERRUPTED, TERMINATED, heed, words
 
 
 def run() -> None:
     """Run the command line. Ctrl-C and SIGTERM have their exit codes also before a command has begun."""
     try:
-        heed_sigterm()
+        heed()
         from twinify_lite.cli import main
 
         main(prog_name="twin")

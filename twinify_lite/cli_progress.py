@@ -6,9 +6,10 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, NoReturn, TextIO
+from types import FrameType
+from typing import Any, TextIO
 
-from twinify_lite.stopping import Terminated, terminate
+from twinify_lite.stopping import stop
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds between two drawings
@@ -40,8 +41,8 @@ class Progress:
     def __enter__(self) -> Progress:
         is_main = threading.current_thread() is threading.main_thread()
         # A job in the background ignores interrupts, and goes on doing so.
-        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, terminate)):
-            if is_main and signal.getsignal(number) is usual:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if is_main and signal.getsignal(number) in (signal.default_int_handler, stop):
                 self._heeded[number] = signal.signal(number, self._stop)
         return self
 
@@ -52,9 +53,12 @@ class Progress:
         if self._stopped is not None and kind is None:
             raise self._stopped
 
-    def _stop(self, number: int, _frame: object) -> NoReturn:
-        self._stopped = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
-        raise self._stopped
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        try:
+            stop(number, frame)
+        except KeyboardInterrupt as stopped:
+            self._stopped = stopped
+            raise
 
     def __call__(self, phase: str, done: int = 0, total: int = 0) -> None:
         """`done` of `total` steps of `phase` are done."""
