@@ -231,14 +231,26 @@ def _openness(column: Column) -> float:
     return 1.0 if column.open else 0.0
 
 
-def run(table: PrivateTable, schema: Schema, payment: Payment, *, rows: int) -> Discovery:
-    """Make the tallies that `payment` paid for, and complete `schema` with what they show."""
+def run(
+    table: PrivateTable,
+    schema: Schema,
+    payment: Payment,
+    *,
+    rows: int,
+    made_up: Schema | None = None,
+    keep: bool = False,
+) -> Discovery:
+    """Make the tallies that `payment` paid for, and complete `schema` with what they show.
+
+    `keep` keeps columns that nothing was found in, and so does `made_up` (which has a complete column for each of
+    them) where no column would be left.
+    """
     declared = [*unrounded(schema), *ordered_categoricals(table, schema)]
     if not payment:
         return Discovery(schema=schema, rows=rows, notes=tuple(declared))
     looks = [look_at(column, table) for column in schema.modelled if column.open]
     find_values(looks, payment)
     is_small = _is_small(schema, payment, rows)
-    find_ranges([look for look in looks if look.seeks_range], payment, guess=is_small)
-    schema, notes = complete(schema, looks, rows, guess=is_small)
+    find_ranges([look for look in looks if look.seeks_range], payment, guess=is_small or keep)
+    schema, notes = complete(schema, looks, rows, guess=is_small, made_up=made_up, keep=keep)
     return Discovery(schema=schema, rows=rows, notes=(*notes, *declared))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,9 @@ class Family:
 
     declared: Declared
     target: str | None = None
+
+    #: Models name columns and are tried with all of them, so discovery leaves none out.
+    keeps_columns: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
