@@ -59,7 +59,8 @@ def _is_within(frame: FrameType | None, codes: set[CodeType]) -> bool:
 
 def _send(number: int) -> None:
     """Send a signal to the thread that heeds signals, which may be waiting for something."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident, number)
+    main = threading.main_thread().ident
+    if main is not None and hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main, number)
     else:
         signal.raise_signal(number)
