@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import itertools
 import secrets
+import signal
 from unittest.mock import patch
 
 import pytest
@@ -64,3 +65,11 @@ def _keys_from(name, config):
 
     fresh = config.getoption("--fresh-keys")
     return contextlib.nullcontext() if fresh else patch.object(secrets, "token_bytes", token_bytes)
+
+
+@pytest.fixture
+def interruptible():
+    """Whoever runs the tests in the background may have them ignore interrupts, and what they start does too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

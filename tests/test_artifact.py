@@ -129,6 +129,17 @@ def test_a_damaged_file_is_refused_or_reads_the_same(valid, tmp_path_factory, da
     assert members == {name: data for name, data in MEMBERS.items() if name != "arrays/zeros.npy"}
 
 
+@pytest.mark.parametrize(
+    "where", ["zipfile.ZipFile.__init__", "zipfile.ZipExtFile.read", "twinify_lite.artifact._facts"]
+)
+def test_memory_that_runs_out_is_not_taken_for_damage(valid, tmp_path, monkeypatch, where):
+    path = tmp_path / "whole.twin"
+    path.write_bytes(valid)
+    monkeypatch.setattr(where, lambda *_, **__: (_ for _ in ()).throw(MemoryError))
+    with pytest.raises(MemoryError):
+        artifact.read(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"age,sex\n1,f\n", b"PK\x03\x04 and no more", b"\0" * 1000])
 def test_what_is_no_twin_is_refused(tmp_path, content):
     (tmp_path / "a.twin").write_bytes(content)

@@ -6,7 +6,9 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +145,66 @@ def test_a_fit_that_is_killed_and_resumed_is_charged_once(folder):
     assert "by 1 release." in resumed.stderr
     entries = json.loads((folder / "a.ledger").read_text())["entries"]
     assert [(entry["run"], entry["stage"]) for entry in entries] == [(entries[0]["run"], 0), (entries[0]["run"], 1)]
+
+
+# Somebody else charges the file: another user, who may write it because its group or everybody may.
+OTHER = """
+import os
+from twinify_lite import Gaussian
+from twinify_lite.book import Book
+
+def charge(book):
+    book.charge("0" * 8, 0, [Gaussian(noise_multiplier=20.0)])
+
+charge(Book.create("own.ledger", epsilon=3.0))  # imports all that it takes, which the other user may not read
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+print("ready", flush=True)
+charge(Book("shared.ledger", patience=60))
+"""
+
+
+@pytest.fixture
+def public():
+    """A folder that everybody may use: those of pytest are for their owner only."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        yield Path(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users")
+@pytest.mark.parametrize("mode", [0o666, 0o660])
+def test_a_second_user_of_a_shared_ledger_waits_for_the_first(public, mode):
+    path = public / "shared.ledger"
+    Book.create(path, epsilon=3.0)
+    os.chown(path, -1, 65534)
+    path.chmod(mode)
+    mask = os.umask(0o077)
+    try:
+        with locking.turn(path, patience=0):
+            running = subprocess.Popen(
+                [sys.executable, "-c", OTHER], cwd=public, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            assert running.stdout.readline() == b"ready\n", running.communicate()
+            time.sleep(0.3)
+            assert running.poll() is None, running.communicate()
+    finally:
+        os.umask(mask)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 0, err.decode()
+    assert len(Book(path).read().entries) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_a_lock_has_the_permissions_of_its_file_whatever_the_umask(tmp_path):
+    path = tmp_path / "a.ledger"
+    Book.create(path, epsilon=3.0)
+    for mode, expected in ((0o664, 0o664), (0o600, 0o600), (0o440, 0o640)):
+        path.chmod(mode)
+        mask = os.umask(0o077)
+        try:
+            with locking.turn(path, patience=0):
+                assert os.stat(locking.beside(path)).st_mode & 0o777 == expected
+        finally:
+            os.umask(mask)

@@ -225,6 +225,13 @@ def test_an_interrupt_ends_with_130():
     assert (ended.exit_code, ended.stderr) == (130, "Error: Interrupted.\n")
 
 
+def test_memory_that_runs_out_is_told_as_that():
+    ended = failing(MemoryError("malloc of size 7340032 failed"))
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("Error: Memory ran out. Close other programs, use a machine with more memory")
+    assert "7340032" not in ended.stderr
+
+
 def test_the_words_of_an_unexpected_error_are_not_shown_unless_asked_for(monkeypatch):
     ended = failing(ValueError("cannot parse 'zanzibar'"))
     assert ended.exit_code == 1
@@ -260,25 +267,21 @@ def test_a_closed_pipe_ends_quietly(data):
     assert ended.stderr == b""
 
 
-@pytest.fixture
-def interruptible():
-    """Whoever runs the tests in the background may have them ignore interrupts, and what they start does too."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+ENDED = [(signal.SIGINT, 130, b"Error: Interrupted.\n"), (signal.SIGTERM, 143, b"Error: Terminated.\n")]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.usefixtures("interruptible")
-def test_control_c_ends_with_130_and_no_traceback():
+@pytest.mark.parametrize(("sent", "code", "said"), ENDED, ids=["control-c", "sigterm"])
+def test_a_signal_ends_a_command_with_its_exit_code_and_no_traceback(sent, code, said):
     command = [sys.executable, "-m", "twinify_lite", "schema", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         # More than a pipe holds: once it is written, the command has begun to read.
         running.stdin.write(b"a,b\n" + b"1,2\n" * 100_000)
         running.stdin.flush()
-        running.send_signal(signal.SIGINT)
+        running.send_signal(sent)
         _, stderr = running.communicate(timeout=120)
-    assert (running.returncode, stderr) == (130, b"Error: Interrupted.\n")
+    assert (running.returncode, stderr) == (code, said)
 
 
 # Importing the commands says so, and then waits for something that never comes.
@@ -300,13 +303,14 @@ run()
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.usefixtures("interruptible")
-def test_control_c_ends_with_130_before_a_command_has_begun():
+@pytest.mark.parametrize(("sent", "code", "said"), ENDED, ids=["control-c", "sigterm"])
+def test_a_signal_ends_with_its_exit_code_before_a_command_has_begun(sent, code, said):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", SLOW], **pipes) as running:
         assert running.stdout.readline() == b"importing\n"
-        running.send_signal(signal.SIGINT)
+        running.send_signal(sent)
         stdout, stderr = running.communicate(timeout=120)
-    assert (running.returncode, stdout, stderr) == (130, b"", b"Error: Interrupted.\n")
+    assert (running.returncode, stdout, stderr) == (code, b"", said)
 
 
 def test_control_c_ends_with_130_while_arguments_are_read():

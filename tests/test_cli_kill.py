@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 
+import pandas as pd
 import pytest
 
+import twinify_lite as tw
 from twinify_lite import artifact, demo
 from twinify_lite.table import write_table
 from twinify_lite.verification import verify
@@ -71,14 +73,22 @@ def require_true_statement(folder):
     assert result.recomputed <= 1.0
 
 
-def test_control_c_ends_with_130_and_the_fit_can_be_continued(folder):
+ENDED = [
+    pytest.param(signal.SIGINT, 130, "Interrupted", id="control-c"),
+    pytest.param(signal.SIGTERM, 143, "Terminated", id="sigterm", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(("sent", "expected", "said"), ENDED)
+def test_a_signal_ends_a_fit_with_its_exit_code_and_the_fit_can_be_continued(folder, sent, expected, said):
     running = start(folder)
     wait_for(running, folder / CHECKPOINT)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(sent)
     code, out, err = finish(running)
-    assert code == 130, (code, err)
+    assert code == expected, (code, err)
     assert out == ""
-    assert "Error: Interrupted." in err
+    assert f"Error: {said}." in err
     assert "--resume" in err
     assert "Traceback" not in err
     assert require_nothing_half_written(folder) == set()
@@ -86,6 +96,26 @@ def test_control_c_ends_with_130_and_the_fit_can_be_continued(folder):
     assert not (folder / "out.twin").exists()
     complete(folder)
     require_true_statement(folder)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(
+    ("sent", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["control-c", "sigterm"]
+)
+def test_a_signal_while_rows_are_written_leaves_nothing_behind(tmp_path, sent, expected):
+    frame = pd.DataFrame({"a": [1, 2, 3, 4] * 50, "b": [True, False] * 100})
+    tw.fit(frame, epsilon=5, options={"particles": 256}).save(tmp_path / "a.twin")
+    (tmp_path / "rows.csv").write_text("mine")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    command = [sys.executable, "-m", "twinify_lite", "sample", "a.twin", "--n", "50000000", "-o", "rows.csv", "--force"]
+    running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while running.poll() is None and not list(tmp_path.glob(".twin-*.tmp")):
+        time.sleep(0.005)
+    running.send_signal(sent)
+    code, out, err = finish(running)
+    assert (code, out) == (expected, ""), err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert (tmp_path / "rows.csv").read_text() == "mine"
 
 
 def test_a_killed_fit_can_be_continued(folder):
@@ -98,6 +128,39 @@ def test_a_killed_fit_can_be_continued(folder):
     require_true_statement(folder)
 
 
+# Says when it begins to load the library, and loads nothing else.
+LOADING = """
+import sys
+
+class Telling:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "jaxlib._jax":
+            print("loading", flush=True)
+
+sys.meta_path.insert(0, Telling)
+from twinify_lite.cli import main
+main = lambda **_: __import__("jax") and sys.stdin.read()
+sys.modules["twinify_lite.cli"].main = main
+from twinify_lite.__main__ import run
+run()
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(30))
+def test_a_signal_while_jax_is_loaded_is_no_crash(moment):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", LOADING], **pipes) as running:
+        assert running.stdout.readline() == b"loading\n"
+        time.sleep(0.01 * moment)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=300)
+    assert (running.returncode, err) == (130, b"Error: Interrupted.\n")
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", range(12))
 def test_a_fit_that_is_stopped_at_any_moment_loses_nothing(folder, moment):
@@ -108,7 +171,7 @@ def test_a_fit_that_is_stopped_at_any_moment_loses_nothing(folder, moment):
         time.sleep(chance.uniform(0.1, 20))
         running.send_signal(how)
         code, _, err = finish(running)
-        assert code in (0, 130, -how), err
+        assert code in (0, 130, 143, -how), err
         require_nothing_half_written(folder)
         if code == 0:
             break

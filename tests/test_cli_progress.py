@@ -1,13 +1,19 @@
 """The bar of a fit: what a terminal sees, and what a log sees."""
 
+import _imp
 import contextlib
+import gc
 import io
 import signal
+import time
+from importlib.machinery import ExtensionFileLoader
+from types import SimpleNamespace
 
 import pytest
 
 from twinify_lite import cli_progress
 from twinify_lite.cli_progress import Progress, bar
+from twinify_lite.stopping import Terminated, heed
 
 
 class Terminal(list):
@@ -107,20 +113,59 @@ def test_quiet_logs_stay_empty(clock):
     assert log.getvalue() == ""
 
 
-def test_an_interrupt_that_is_swallowed_comes_again_at_the_next_step():
-    before = signal.getsignal(signal.SIGINT)
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["control-c", "sigterm"])
+def sent(request, interruptible):
+    """A signal that is heeded, as the command line sees to."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heed()
+    yield request.param
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_that_is_swallowed_comes_again_at_the_next_step(sent):
+    before = signal.getsignal(sent)
     with Progress(quiet=True) as progress:
         progress("fitting", 1, 3)
         with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(sent)
+        with pytest.raises(KeyboardInterrupt) as stopped:
             progress("fitting", 2, 3)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert isinstance(stopped.value, Terminated) == (sent == signal.SIGTERM)
+    assert signal.getsignal(sent) is before
 
 
-def test_an_interrupt_that_is_swallowed_at_the_end_ends_it():
+def test_a_signal_that_is_swallowed_at_the_end_ends_it(sent):
     with pytest.raises(KeyboardInterrupt), Progress(quiet=True), contextlib.suppress(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(sent)
+
+
+def test_a_signal_waits_until_a_library_is_loaded(sent, monkeypatch):
+    """In the middle of that, jaxlib ends in a segmentation fault."""
+    made, library = [], SimpleNamespace(name="a")
+    with monkeypatch.context() as patched:
+        patched.setattr(_imp, "create_dynamic", lambda spec: signal.raise_signal(sent) or made.append(spec.name))
+        require_later(sent, lambda: ExtensionFileLoader("a", "a.so").create_module(library), made)
+
+
+def test_a_signal_waits_until_garbage_is_collected(sent, monkeypatch):
+    """What is raised in there is lost."""
+    made = []
+    monkeypatch.setattr(gc, "callbacks", [lambda: signal.raise_signal(sent) or made.append("a")])
+    require_later(sent, gc.callbacks[0], made)
+
+
+def require_later(sent, call, made):
+    def calling():
+        call()
+        time.sleep(10)
+
+    for heeding in (contextlib.nullcontext(), Progress(quiet=True)):
+        made.clear()
+        with pytest.raises(KeyboardInterrupt) as stopped, heeding:
+            calling()
+        assert made == ["a"]
+        assert isinstance(stopped.value, Terminated) == (sent == signal.SIGTERM)
 
 
 def test_a_job_that_ignores_interrupts_goes_on_ignoring_them():

@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shutil
+from types import SimpleNamespace
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -32,6 +35,35 @@ def files():
 
 
 # -- sample ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(monkeypatch):
+    """A disk with room for a megabyte."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.feather"])
+def test_rows_that_have_no_room_are_refused_before_any_is_written(fitted, small_disk, name):
+    ended = twin("sample", "--n", 10**11, "-o", name)
+    assert ended.exit_code == 1
+    found = re.search(r"100,000,000,000 rows take about [0-9.]+ [GT]B, and only 1.0 MB are free where", ended.stderr)
+    assert found, ended.stderr
+    assert f"{name} was not written." in ended.stderr
+    assert files() == ["data.csv", "data.twin"]
+
+
+def test_as_many_rows_as_are_said_to_fit_do_fit(fitted, small_disk):
+    refused = twin("sample", "--n", 10**9, "--datasets", 2)
+    most = int(re.search("--n, ([0-9,]+) at most", refused.stderr)[1].replace(",", ""))
+    assert most > 50_000
+    assert twin("sample", "--n", most, "--datasets", 2).exit_code == 0
+    assert sum(os.path.getsize(name) for name in files() if name.startswith("synthetic")) < 1.1e6
+
+
+def test_few_rows_are_not_weighed(fitted, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: pytest.fail("The disk was looked at."))
+    assert twin("sample", "--n", 1000).exit_code == 0
 
 
 def test_the_only_twin_here_is_taken(fitted):

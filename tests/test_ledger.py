@@ -1,10 +1,12 @@
 """The ledger: it refuses, it adds up soundly, and nothing runs without a receipt."""
 
+import fractions
 import json
 import math
 import threading
 
 import jax
+import numpy as np
 import pytest
 
 from twinify_lite import accountant
@@ -35,6 +37,18 @@ def test_spending_within_the_budget_gives_a_receipt_and_past_it_records_nothing(
     assert refused.value.exit_code == 3
     assert ledger.spent == before
     assert ledger.receipts == (first,)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, fractions.Fraction])
+def test_a_budget_is_any_real_number(kind):
+    ledger = Ledger(kind(1), np.float64(1e-6))
+    assert (type(ledger.epsilon), ledger.epsilon, ledger.delta) == (float, 1.0, 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [True, np.True_, "1", None, math.nan, np.float32("nan"), 0, -1.0, 1j])
+def test_what_is_no_positive_number_is_no_budget(epsilon):
+    with pytest.raises(PrivacyParameterError, match="epsilon must be a positive number"):
+        Ledger(epsilon)
 
 
 def test_mechanisms_of_one_stage_compose_by_their_privacy_loss_not_by_adding_epsilons():

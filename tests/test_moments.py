@@ -70,6 +70,16 @@ def test_offsets_of_all_spellings_are_read_and_one_is_written():
     assert cycle(nowhere, cells[:3]) == ["2024-07-01T10:00:00+0000"] * 3
 
 
+@pytest.mark.parametrize("offset", ["+4000", "+0090", "-2400", "+00:90", "+24:00", "-02:60", "+0260"])
+@pytest.mark.parametrize("format", [None, "%Y-%m-%dT%H:%M:%S%z", "%z %Y-%m-%dT%H:%M:%S"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_an_offset_of_a_day_or_of_ninety_minutes_is_no_time(offset, format, zone):
+    spoken = column("datetime", format=format, resolution="second", zone=zone)
+    hour = "2024-07-01T12:00:00"
+    cells = [f"{sign} {hour}" if format and format.startswith("%z") else hour + sign for sign in (offset, "+2359")]
+    assert moments(spoken, pa.array(cells)).is_null().to_pylist() == [True, False]
+
+
 def test_the_name_of_a_zone_is_read_over_and_written():
     berlin = column("datetime", format="%Y-%m-%d %H:%M %Z", resolution="minute", zone="Europe/Berlin")
     assert cycle(berlin, ["2024-07-01 12:00 CEST", "2024-01-01 12:00 CET"]) == [

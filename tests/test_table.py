@@ -5,6 +5,7 @@ import csv
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from table_files import texts
@@ -90,3 +91,20 @@ def test_a_parquet_file_of_pandas_and_one_of_ours_are_read_alike(tmp_path):
     assert ours.reveal().to_pydict() == theirs.reveal().to_pydict()
     assert ours.types == theirs.types
     assert b"pandas" not in (pq.read_schema(tmp_path / "ours.parquet").metadata or {})
+
+
+@pytest.mark.parametrize(
+    ("suffix", "reader"),
+    [
+        (".csv", "pyarrow.csv.read_csv"),
+        (".parquet", "pyarrow.parquet.ParquetFile"),
+        (".feather", "pyarrow.ipc.open_file"),
+    ],
+)
+def test_memory_that_runs_out_while_a_file_is_read_is_not_the_files_fault(tmp_path, monkeypatch, suffix, reader):
+    path = tmp_path / f"data{suffix}"
+    write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), path)
+    monkeypatch.setattr(reader, lambda *_, **__: (_ for _ in ()).throw(pa.ArrowMemoryError("malloc of 7 failed")))
+    with pytest.raises(MemoryError) as ran_out:
+        read_table(path)
+    assert (str(ran_out.value), ran_out.value.__context__) == ("", None)

@@ -326,3 +326,14 @@ def test_a_whole_number_may_be_a_float_or_of_numpy(twin):
 def test_conditions_that_are_no_dict_are_refused_at_once(twin, where):
     with pytest.raises(SchemaError, match="where is a dict"):
         twin.batches(5, where=where)
+
+
+def test_samplers_of_many_datasets_are_not_all_kept():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.integers(0, 3, 200), "b": rng.random(200) < 0.5})
+    twin = tw.fit(frame, epsilon=5, options={"particles": 256})
+    before = twin.sample(20, seed=1, dataset=3)
+    for dataset in range(40):
+        twin.sample(20, seed=1, dataset=dataset)
+    assert len(twin.fitted._samplers) <= 4
+    pd.testing.assert_frame_equal(twin.sample(20, seed=1, dataset=3), before)

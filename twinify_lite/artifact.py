@@ -57,12 +57,15 @@ def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
     """The members that `write` was given, every one of them checked.
 
     Formal guarantee: a file that is not exactly as it was written, in all that is returned, raises `ArtifactError` and
-    nothing else; at most `MOST_BYTES` are held besides the file, and no more than a hundred times its size.
+    nothing else; at most `MOST_BYTES` are held besides the file, and no more than a hundred times its size. A
+    `MemoryError` says nothing about the file.
     """
     name = _require_path(path)
     data = _bytes_of(name)
     try:
         found, problem = _members(data, name), None
+    except MemoryError:
+        raise
     except ArtifactError as error:
         found, problem = {}, str(error)
     except Exception:
@@ -171,6 +174,8 @@ def _members(data: bytes, name: str) -> dict[str, bytes]:
         raise ArtifactError(_what_instead(name, data[:64]))
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
+    except MemoryError:
+        raise
     except Exception:
         raise ArtifactError(f"it is cut off or damaged. {_AGAIN}") from None
     with archive:
@@ -232,6 +237,8 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     try:
         with archive.open(info) as member:
             data = member.read(info.file_size + 1)
+    except MemoryError:
+        raise
     except Exception:
         raise ArtifactError(f"{info.filename} is damaged. {_AGAIN}") from None
     if len(data) != info.file_size:

@@ -21,10 +21,12 @@ from typing import Any
 import click
 
 from twinify_lite.errors import TwinError
+from twinify_lite.stopping import words
 
 #: Set to anything, this shows the whole of an unexpected error, which may contain cells of the table.
 TRACEBACK = "TWIN_TRACEBACK"
 _JSON, _WARNING = "twinify_lite.json", "twinify_lite.warning"
+_NO_MEMORY = "Memory ran out. Close other programs, use a machine with more memory, or work with fewer rows or columns."
 # A name as `repr` quotes it; and how many of a list are shown on the way.
 _QUOTED, _NAMES = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", 12
 
@@ -55,11 +57,11 @@ class Commands(click.Group):
     """Commands whose errors are sentences, not tracebacks."""
 
     def make_context(self, *names: Any, **settings: Any) -> click.Context:
-        """Read the arguments. Ctrl-C ends this as it ends a command."""
+        """Read the arguments. Ctrl-C and SIGTERM end this as they end a command."""
         try:
             return super().make_context(*names, **settings)
-        except KeyboardInterrupt:
-            raise Failure("Interrupted.", 130, kind="Interrupted") from None
+        except KeyboardInterrupt as stop:
+            raise _stopped(stop) from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Look for --json first: what is wrong with the other arguments is told in JSON too."""
@@ -80,8 +82,10 @@ class Commands(click.Group):
             failure = Failure(error.format_message(), error.exit_code, kind=kind)
         except TwinError as error:
             failure = Failure(_with_spent(str(error), error), error.exit_code, kind=type(error).__name__)
-        except KeyboardInterrupt as error:
-            failure = Failure(_with_spent("Interrupted.", error), 130, kind="Interrupted")
+        except KeyboardInterrupt as stop:
+            failure = _stopped(stop)
+        except MemoryError as error:
+            failure = Failure(_with_spent(_NO_MEMORY, error), kind="MemoryError")
         except Exception as error:
             if os.environ.get(TRACEBACK) or getattr(error, "errno", None) == errno.EPIPE:  # click ends quietly on EPIPE
                 raise
@@ -89,6 +93,11 @@ class Commands(click.Group):
         failure.as_json, failure.warning = ctx.meta[_JSON], ctx.meta.get(_WARNING)
         # Raised out here, so that it has no __context__.
         raise failure
+
+
+def _stopped(stop: KeyboardInterrupt) -> Failure:
+    said, code = words(stop)
+    return Failure(_with_spent(said, stop), code, kind=said.rstrip("."))
 
 
 def _unexpected(error: Exception) -> str:

@@ -6,7 +6,10 @@ import signal
 import sys
 import threading
 import time
-from typing import NoReturn, TextIO
+from types import FrameType
+from typing import Any, TextIO
+
+from twinify_lite.stopping import stop
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds between two drawings
@@ -18,8 +21,8 @@ class Progress:
 
     Of a phase that takes its time it then says at each tenth, and no oftener than every few seconds, how far it is.
 
-    In a `with` statement it also sees to it that no Ctrl-C is lost: one that whatever was running swallowed (a
-    destructor, a callback out of compiled code) is raised again at the next call or at the end.
+    In a `with` statement it also sees to it that no Ctrl-C or SIGTERM is lost: one that whatever was running swallowed
+    (a destructor, a callback out of compiled code) is raised again at the next call or at the end.
 
     Nothing private reaches it: phases are fixed words, and how many steps there are is public.
     """
@@ -32,33 +35,36 @@ class Progress:
         self._began = self._drawn = 0.0
         self._first = self._shown = 0
         self._told = -1
-        self._interrupted = False
-        self._heeds = False
+        self._stopped: KeyboardInterrupt | None = None
+        self._heeded: dict[int, Any] = {}
 
     def __enter__(self) -> Progress:
         is_main = threading.current_thread() is threading.main_thread()
         # A job in the background ignores interrupts, and goes on doing so.
-        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._interrupt)
-            self._heeds = True
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if is_main and signal.getsignal(number) in (signal.default_int_handler, stop):
+                self._heeded[number] = signal.signal(number, self._stop)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._heeds:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, usual in self._heeded.items():
+            signal.signal(number, usual)
         self.close()
-        if self._interrupted and kind is None:
-            raise KeyboardInterrupt
+        if self._stopped is not None and kind is None:
+            raise self._stopped
 
-    def _interrupt(self, *_: object) -> NoReturn:
-        self._interrupted = True
-        raise KeyboardInterrupt
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        try:
+            stop(number, frame)
+        except KeyboardInterrupt as stopped:
+            self._stopped = stopped
+            raise
 
     def __call__(self, phase: str, done: int = 0, total: int = 0) -> None:
         """`done` of `total` steps of `phase` are done."""
-        if self._interrupted:
-            self._interrupted = False
-            raise KeyboardInterrupt
+        if self._stopped is not None:
+            stopped, self._stopped = self._stopped, None
+            raise stopped
         now = time.monotonic()
         if phase != self._phase:
             self._begin(phase, done, now)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
+import shutil
+import stat
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +32,11 @@ if TYPE_CHECKING:
 
     from twinify_lite.policy import Policy
     from twinify_lite.twin import Twin
+
+
+# Files are larger or smaller than their first rows say, by less than this part.
+_CLEARLY = 0.9
+_UNITS = {10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB", 10**15: "PB"}
 
 
 class Where(click.ParamType):
@@ -119,7 +127,8 @@ def sample(
         is_text = target_format("stdout" if target == "-" else target, format)[0] in ("csv", "tsv")
         how = {"seed": seed, "dataset": dataset, "where": _together(where) or None, "dictionaries": is_text}
         batches = _allowed(loaded.batches(number, **how), allowed)
-        write_table(batches, target, format=format)
+        left = first + len(targets) - dataset
+        write_table(_with_room(batches, number, target, format, tables=left), target, format=format)
     if as_json:
         show_json({"twin": source, "files": targets, "rows": number, "private": loaded.is_private})
     elif targets != ["-"] and not quiet:
@@ -149,6 +158,41 @@ def _allowed(batches: Iterator[pa.Table], policy: Policy | None) -> Iterator[pa.
         if policy is not None:
             policy.check_columns(batch.column_names)
         yield batch
+
+
+def _with_room(
+    batches: Iterator[pa.Table], rows: int, target: str, format: str | None, *, tables: int
+) -> Iterator[pa.Table]:
+    """The batches; refused if there is clearly no room at `target` for `tables` of so many rows, by the first batch."""
+    from twinify_lite.table.writing import size_of
+
+    batch = next(batches)
+    if batch.num_rows < rows and _is_file(target):
+        whole = size_of(batch, target, format=format) / batch.num_rows * rows * tables
+        free = shutil.disk_usage(os.path.dirname(os.path.realpath(target))).free
+        if _CLEARLY * whole > free:
+            what = f"{rows:,} rows" if tables == 1 else f"{tables} tables of {rows:,} rows"
+            raise Failure(
+                f"{what} take about {_size(whole)}, and only {_size(free)} are free where {target} would be. Ask for "
+                f"fewer with --n, {int(rows * free / whole):,} at most, or name another place with -o. {target} was "
+                "not written."
+            )
+    return itertools.chain([batch], batches)
+
+
+def _is_file(target: str) -> bool:
+    """Whether rows go to a file, not to stdout, a pipe or a device."""
+    return target != "-" and (not os.path.exists(target) or stat.S_ISREG(os.stat(target).st_mode))
+
+
+def _size(number: float) -> str:
+    """A number of bytes in words.
+
+    >>> _size(5.12e12), _size(640)
+    ('5.1 TB', '640 bytes')
+    """
+    units = [(unit, name) for unit, name in _UNITS.items() if number >= unit]
+    return f"{number / units[-1][0]:.1f} {units[-1][1]}" if units else f"{number:.0f} bytes"
 
 
 def _together(where: tuple[tuple[str, str], ...]) -> dict[str, str | list[str]]:

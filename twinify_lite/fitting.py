@@ -21,8 +21,9 @@ from twinify_lite.checkpoint import Checkpoint
 from twinify_lite.discover import RELEASES, count_rows, least_rows, plan_beside
 from twinify_lite.discover import Plan as DiscoveryPlan
 from twinify_lite.discover import run as run_discovery
-from twinify_lite.errors import BookRefused, PrivacyParameterError, ReceiptError, SchemaError, TwinError
+from twinify_lite.errors import BookRefused, PrivacyParameterError, ReceiptError, TwinError
 from twinify_lite.ledger import Ledger
+from twinify_lite.models.guessing import made_up_schema
 from twinify_lite.receipt import Receipt
 from twinify_lite.request import Ready, Request
 from twinify_lite.schema import Schema
@@ -201,17 +202,17 @@ class Run:
             )
 
     def discover(self, ready: Ready) -> Schema:
-        """The complete schema: discovered now, or by the run that was interrupted."""
+        """The complete schema: discovered now, or by the run that was interrupted.
+
+        Formal guarantee: it has a column to model, whatever was found; and all of `ready.schema` for a model that names
+        columns.
+        """
         if self.checkpoint.schema is None:
             payment = {what: receipt for what, receipt in self.receipts.items() if what in RELEASES}
-            found = run_discovery(ready.table, ready.schema, ready.undecided, payment, rows=self.rows)
+            kept = {"made_up": made_up_schema, "keep": self.family.names_columns}
+            found = run_discovery(ready.table, ready.schema, ready.undecided, payment, rows=self.rows, **kept)
             self.checkpoint.keep_schema(found.schema, found.notes)
-        complete = self.checkpoint.schema
-        if not complete.modelled:
-            found = self.notes
-            self.checkpoint.discard()
-            raise SchemaError("Nothing to model was found, and looking for it had to be paid for:\n" + "\n".join(found))
-        return complete
+        return self.checkpoint.schema
 
     def fit(self, schema: Schema, table: PrivateTable, progress: Progress) -> Any:
         """The model, fitted to what `schema` now says of the table."""

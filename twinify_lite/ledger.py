@@ -13,6 +13,7 @@ the order by itself: redeeming a receipt, which is what running its mechanism do
 from __future__ import annotations
 
 import math
+import numbers
 import secrets
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -78,7 +79,7 @@ class Ledger:
         insecure_seed: int | None = None,
         book: Book | None = None,
     ):
-        if not (isinstance(epsilon, int | float) and epsilon > 0):
+        if not (isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool) and epsilon > 0):
             raise PrivacyParameterError("epsilon must be a positive number, e.g. Ledger(1.0, 1e-6).")
         accountant.check_delta(delta)
         if insecure_seed is not None and book is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Iterator
 
@@ -93,7 +94,13 @@ def _require_place(path: str | os.PathLike[str], what: str) -> str:
 def _locked(lock: str, name: str, busy: TwinError, deadline: float) -> int:
     """The number of the open lock, which nobody else holds."""
     while True:
-        number = _opened(lock, name)
+        try:
+            number = _opened(lock, name)
+        except PermissionError as error:  # another user's, who has made it and not shared it yet; or not ours to share
+            if time.monotonic() >= deadline:
+                raise _no_lock(name, error) from None
+            time.sleep(_PAUSE)
+            continue
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -112,8 +119,31 @@ def _locked(lock: str, name: str, busy: TwinError, deadline: float) -> int:
 
 
 def _opened(lock: str, name: str) -> int:
+    """The number of the lock, made if it is not there: whoever may write the file `name` may take its lock."""
+    how = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(lock, how)
+        with contextlib.suppress(FileExistsError):
+            number = os.open(lock, how | os.O_CREAT | os.O_EXCL, 0o666)
+            _share_as(name, number)
+            return number
+        return os.open(lock, how | os.O_CREAT, 0o666)
+    except PermissionError:
+        raise
     except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise TableError(f"No lock can be made beside {name}: {why}. Choose another place for it.") from None
+        raise _no_lock(name, error) from None
+
+
+def _no_lock(name: str, error: OSError) -> TableError:
+    why = os.strerror(error.errno or 0)
+    return TableError(f"No lock can be made beside {name}: {why}. Choose another place for it.")
+
+
+def _share_as(name: str, number: int) -> None:
+    """Give a new lock the group and the permissions of the file, if it is there: the umask knows nothing of them."""
+    with contextlib.suppress(OSError):
+        its = os.stat(name)
+        with contextlib.suppress(PermissionError):
+            os.fchown(number, -1, its.st_gid)
+        os.fchmod(number, stat.S_IMODE(its.st_mode) & 0o666 | 0o600)

@@ -105,7 +105,7 @@ def _made_up(columns: int, declared: bool) -> Schema:
 def _choice(request: Request, schema: Schema, rows: int, *, declared: bool) -> Choice:
     # There is no table: a plan looks at the schema and the number of rows only.
     family = request.family(None)
-    undecided = Undecided(tuple(schema)) if family.takes_any_kinds and not declared else Undecided()
+    undecided = Undecided() if declared or family.names_columns else Undecided(tuple(schema))
     ready = Ready(family, None, schema, undecided, ())
     ledger, plans, receipts = fitting.suppose(request, ready, rows)
     figures = (_tables if ready.family.name == "auto" else _steps)(plans.model, receipts, rows)

@@ -107,8 +107,8 @@ class Request:
         is paid for, so they cannot come from the budget.
         """
         if self.kinds is None:
-            return "private" if family.takes_any_kinds else "guess"
-        if self.kinds == "private" and not family.takes_any_kinds:
+            return "guess" if family.names_columns else "private"
+        if self.kinds == "private" and family.names_columns:
             raise SchemaError(
                 "The kinds of columns must be known before a declared model is tried, so they cannot be found from the "
                 'budget. Declare all of them in the schema and use kinds="declared" (--kinds declared), or have them '

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,8 +72,8 @@ class Auto:
     declared: frozenset[str] = frozenset()
     name: str = "auto"
     notes: tuple[str, ...] = ()
-    #: It needs no kinds before it is planned.
-    takes_any_kinds = True
+    #: It is made of whatever columns and kinds are found.
+    names_columns: ClassVar[bool] = False
 
     def prepare(self, table: PrivateTable) -> PrivateTable:
         """The table as it is: only declared models have something to do before."""

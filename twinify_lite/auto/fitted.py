@@ -27,6 +27,8 @@ Drawer = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 # Up to so many rows, or from so many levels of all columns on, no program is compiled to draw them: that takes longer.
 _FEW, _WIDE = 2**19, 512
+# Data sets whose samplers are kept: whoever draws all of a thousand needs each of them once.
+_SAMPLERS = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,10 +135,12 @@ class Chained:
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def _sampler(self, how: str, dataset: int) -> Any:
-        """What draws the levels of one data set's rows, made once."""
+        """What draws the levels of one data set's rows, made once for all its batches, and kept for a few sets."""
         from twinify_lite.auto import drawing, walking
 
         if (how, dataset) not in self._samplers:
+            while len(self._samplers) >= _SAMPLERS:
+                self._samplers.pop(next(iter(self._samplers)), None)
             lines = [levels.line for levels in self.levels]
             links = self.links if dataset == 0 else drawing.posterior_draw(self.links, lines, dataset)
             make = {"walker": walking.walker, "sampler": drawing.sampler}[how]

@@ -7,6 +7,7 @@ resolution is a day, and wall time where it is written without an offset, since 
 from __future__ import annotations
 
 import datetime
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,8 @@ _EASY_ISO = (
     "(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
     r"(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?)?$"
 )
+_SIXTIETH = "[0-5][0-9]"
+_TELLS_OFFSET = re.compile(rf"(?:Z|[+-][0-9]{{2}}(?::?{_SIXTIETH}(?::?{_SIXTIETH}(?:\.[0-9]+)?)?)?)$")
 
 
 # -- scalars ----------------------------------------------------------------------------------------------------------
@@ -185,9 +188,11 @@ def _instant_of(text: str) -> datetime.datetime | None:
 
 def _fromisoformat(text: str) -> datetime.datetime | None:
     try:
-        return datetime.datetime.fromisoformat(text.strip())
+        read = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         return None
+    # Python takes an offset of 90 minutes for one and a half hours.
+    return None if read.tzinfo and not _TELLS_OFFSET.search(text.strip()) else read
 
 
 def _strptime(column: Column, text: str) -> datetime.datetime | None:

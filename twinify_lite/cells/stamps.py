@@ -24,7 +24,7 @@ _DAY = 86_400_000_000
 #: Directives that Arrow's strptime does not know or reads as it likes: how they look, and how long they may be.
 _TAILS = {
     "%f": ("^[0-9]+$", (6, 3, 5, 4, 2, 1)),
-    "%z": ("^(?:Z|[+-][0-9]{2}:?[0-9]{2})$", (5, 6, 1)),
+    "%z": ("^(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])$", (5, 6, 1)),
     "%Z": ("^(?:[A-Za-z]+|[+-][0-9]+)$", (3, 4, 2, 5, 1)),
 }
 _CLOCK = {"%H", "%M", "%S", "%I", "%p"}

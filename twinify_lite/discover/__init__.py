@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -273,8 +273,21 @@ def _openness_of(column: Column, *, is_decided: bool) -> float:
     return 1.0 if column.open else 0.0
 
 
-def run(table: PrivateTable, schema: Schema, undecided: Undecided, payment: Payment, *, rows: int) -> Discovery:
-    """Make the tallies that `payment` paid for, and complete `schema` with what they show."""
+def run(
+    table: PrivateTable,
+    schema: Schema,
+    undecided: Undecided,
+    payment: Payment,
+    *,
+    rows: int,
+    made_up: Callable[[Schema], Schema] | None = None,
+    keep: bool = False,
+) -> Discovery:
+    """Make the tallies that `payment` paid for, and complete `schema` with what they show.
+
+    `keep` keeps columns that nothing was found in, as `made_up` has them, which completes any schema; and so they are
+    kept where no column would be left.
+    """
     if not payment:
         return Discovery(schema=schema, rows=rows, notes=tuple(_declared_notes(table, schema)))
     chance, told = selection_chance(payment["new values"]), []
@@ -287,9 +300,10 @@ def run(table: PrivateTable, schema: Schema, undecided: Undecided, payment: Paym
     looks = [look_at(column, table) for column in schema.modelled if column.open]
     find_values(looks, payment, chance=chance)
     is_small = _is_small(schema, payment, rows)
-    find_ranges([look for look in looks if look.seeks_range], payment, guess=is_small)
+    find_ranges([look for look in looks if look.seeks_range], payment, guess=is_small or keep)
     declared = _declared_notes(table, schema)
-    schema, notes = complete(schema, looks, rows, guess=is_small)
+    invented = None if made_up is None else made_up(schema)
+    schema, notes = complete(schema, looks, rows, guess=is_small, made_up=invented, keep=keep)
     return Discovery(schema=schema, rows=rows, notes=(*told, *notes, *declared))
 
 

@@ -28,15 +28,13 @@ class Bounds(NamedTuple):
     is_narrow: bool = False
 
 
-def bounds(look: Look) -> Bounds | None:
-    """The declared bounds, and for open ones the range that was found with the frequent numbers near it."""
+def bounds(look: Look) -> Bounds:
+    """The declared bounds, and for open ones the range that was found or guessed with the frequent numbers near it."""
     column = look.column
     low, high = (None if bound is None else cells.number_of(column, bound) for bound in (column.min, column.max))
     frequent = look.frequent_numbers
     if low is not None and high is not None:
         return Bounds(low, high, [])
-    if look.range is None and not frequent:
-        return None
     start = look.range or _heaviest(look)
     apart = [] if column.special is not None else _apart(column, start, frequent)
     near = list(set(frequent).difference(apart))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinify_lite import cells
-from twinify_lite.discover.bounds import bounds
+from twinify_lite.discover.bounds import Bounds, bounds
 from twinify_lite.discover.findings import Look
 from twinify_lite.discover.notes import OTHER, notes
 from twinify_lite.errors import SchemaError
@@ -18,18 +18,48 @@ from twinify_lite.schema.constraints import Condition, Constraint
 _ALL = 0.95
 
 
-def complete(schema: Schema, looks: Sequence[Look], rows: int, *, guess: bool) -> tuple[Schema, tuple[str, ...]]:
+def complete(
+    schema: Schema,
+    looks: Sequence[Look],
+    rows: int,
+    *,
+    guess: bool,
+    made_up: Schema | None = None,
+    keep: bool = False,
+) -> tuple[Schema, tuple[str, ...]]:
     """The schema with all that was found in about so many rows, and what the user should know.
 
-    Columns in which nothing was found are left out, but if `guess` they are kept, with no level but "other".
+    Columns in which nothing was found are left out. If `guess` they are kept, with a guessed range or with no level but
+    "other"; where all cells are missing, as a constant.
+
+    Formal guarantee: with `made_up`, some column is modelled; and with `keep`, all of `looks` are.
     """
-    found = [_or_missing(_COMPLETE[look.column.is_ranged](look), look, rows) for look in looks]
-    found = [_or_other(column, look) for column, look in zip(found, looks, strict=True)] if guess else found
+    found = [_found(look, rows, guess=guess) for look in looks]
+    is_empty = len(looks) == len(schema.modelled) and not any(column.is_modelled for column in found)
+    if made_up is not None and (keep or is_empty):
+        found = [_kept(look, made_up[look.column.name]) for look in looks]
     columns = [_said(column, look.column, schema.constraints) for column, look in zip(found, looks, strict=True)]
     whole = dataclasses.replace(schema, constraints=()).replace_columns(columns)
     kept = tuple(constraint for constraint in schema.constraints if not constraint.problems(whole))
     dropped = [constraint for constraint in schema.constraints if constraint not in kept]
     return dataclasses.replace(whole, constraints=kept), tuple(notes(looks, columns, dropped))
+
+
+def _found(look: Look, rows: int, *, guess: bool) -> Column:
+    """The column with what was found in it; left out, or a constant, if that is nothing."""
+    is_hidden = look.is_guessed and not guess
+    column = _left_out(look.column) if is_hidden else _COMPLETE[look.column.is_ranged](look)
+    column = _or_missing(column, look, rows)
+    return _or_other(column, look) if guess else column
+
+
+def _kept(look: Look, made_up: Column) -> Column:
+    """The column with what was found in it, guessed if that is nothing; as `made_up` if no such column is sound."""
+    column = _or_other(_COMPLETE[look.column.is_ranged](look), look)
+    if column.is_modelled:
+        return column
+    look.is_guessed = True
+    return made_up
 
 
 def _left_out(column: Column) -> Column:
@@ -67,9 +97,20 @@ def _complete_levelled(look: Look) -> Column:
 
 
 def _complete_ranged(look: Look) -> Column:
-    column, found = look.column, bounds(look)
-    if found is None:
-        return _left_out(column)
+    found = bounds(look)
+    column = _if_sound(look.column, _changes(look, found))
+    if column.is_modelled or not _is_around_zero(look.column, found):
+        return column
+    # A distribution of positive numbers was declared: what lies below 0 has no place in it.
+    return _if_sound(look.column, _changes(look, found._replace(low=0.0)))
+
+
+def _is_around_zero(column: Column, found: Bounds) -> bool:
+    return column.kind != "datetime" and found.low < 0 < found.high
+
+
+def _changes(look: Look, found: Bounds) -> dict[str, Any]:
+    column = look.column
     changes = {"nullable": _nullable(look), "min": _cell(column, found.low), "max": _cell(column, found.high)}
     if column.special is None:
         changes["special"] = (*look.frequent_texts, *(_cell(column, number) for number in found.apart))
@@ -79,7 +120,7 @@ def _complete_ranged(look: Look) -> Column:
         changes["heaps"] = tuple(_cell(column, number) for number in inside if number not in apart)
     if look.is_skewed and 0 < 100 * found.low <= found.high:
         changes["scale"] = "log"
-    return _if_sound(column, changes)
+    return changes
 
 
 def _if_sound(column: Column, changes: dict[str, Any]) -> Column:

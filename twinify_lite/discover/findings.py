@@ -212,12 +212,16 @@ def _sought(look: Look) -> np.ndarray:
 
 
 def find_ranges(looks: list[Look], payment: Payment, *, guess: bool) -> None:
-    """Find the magnitudes of open ranges, or guess them, and look closer where those are too coarse."""
+    """Find the magnitudes of open ranges, or guess them, and look closer where those are too coarse.
+
+    With `guess`, guesses are looked at closer too.
+    """
     if not looks:
         return
-    _find_magnitudes(looks, payment["magnitudes"], guess=guess)
+    _find_magnitudes(looks, payment["magnitudes"])
     for what, spare, most in (("closer", 1, 0.6), ("closest", 2, 0.5)):
-        coarse = [look for look in looks if look.range and ranges.is_coarse(look.column, *look.range)]
+        wanted = [look for look in looks if look.range and (guess or not look.is_guessed)]
+        coarse = [look for look in wanted if ranges.is_coarse(look.column, *look.range)]
         grids = [ranges.parts(*look.range) for look in coarse]
         tally = _tally_numbers(coarse, grids, payment[what], inside=True)
         for place, (look, grid) in enumerate(zip(coarse, grids, strict=True)):
@@ -225,7 +229,7 @@ def find_ranges(looks: list[Look], payment: Payment, *, guess: bool) -> None:
             look.range = look.range if zoomed == look.range else ranges.rounded(look.column, *zoomed)
 
 
-def _find_magnitudes(looks: list[Look], receipt: Receipt, *, guess: bool) -> None:
+def _find_magnitudes(looks: list[Look], receipt: Receipt) -> None:
     grids = [ranges.magnitudes(look.column) for look in looks]
     tally = _tally_numbers(looks, grids, receipt, inside=False)
     clear = ranges.clear(sum(grid.bins for grid in grids))
@@ -235,7 +239,7 @@ def _find_magnitudes(looks: list[Look], receipt: Receipt, *, guess: bool) -> Non
             look.take_zero(float(noisy[grid.zero]))
         look.range = ranges.hull(grid, noisy, tally.scale, clear=clear)
         look.is_skewed = look.range is not None and ranges.is_skewed(grid, noisy, *look.range)
-        look.is_guessed = guess and look.range is None and not look.frequent_numbers
+        look.is_guessed = look.range is None and not look.frequent_numbers
         if look.is_guessed:
             look.range = ranges.likeliest(grid, noisy, tally.scale)
 

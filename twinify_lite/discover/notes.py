@@ -21,8 +21,9 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     nothing = [look.column.name for look, column in pairs if column.kind == "constant"]
     empty = [look.column.name for look in lost if look.missing]
     unfound = [look.column.name for look in lost if not look.missing]
-    bare = [column.name for look, column in pairs if column.levels == () != look.column.levels]
-    guessed = [column.name for look, column in pairs if look.is_guessed and column.is_ranged]
+    bare = [look for look, column in pairs if column.levels == () != look.column.levels]
+    guessed = [look for look, column in pairs if look.is_guessed and column.is_ranged]
+    hidden = [look for look in (*lost, *bare, *guessed) if not look.missing]
     others = [column.name for look, column in pairs if column.other == OTHER != look.column.other and column.levels]
     narrow = [look for look, column in pairs if column.is_ranged and bounds(look).is_narrow]
     single = [look.column.name for look in narrow if look.range is None]
@@ -47,15 +48,15 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
         ),
         (
             "Without levels",
-            bare,
-            f"So few rows show none of them at this epsilon: every cell is {OTHER!r}, or what the schema calls it. "
-            "Declare `levels`, which costs nothing.",
+            [look.column.name for look in bare],
+            f"None is frequent enough to be found with this budget and number of rows: every cell is {OTHER!r}, or "
+            "what the schema calls it. Declare `levels`, which costs nothing.",
         ),
         (
             "Guessed ranges",
-            guessed,
-            "So few rows hardly show them at this epsilon, and they may be wrong by far. Declare `min` and `max`, "
-            "which costs nothing.",
+            [look.column.name for look in guessed],
+            "Too few numbers are in them to be found with this budget and number of rows, and the ranges may be wrong "
+            "by far. Declare `min` and `max`, which costs nothing.",
         ),
         ("Only single values found", single, "If there are others, declare `min` and `max` to keep them."),
         ("The declared `min` or `max` lies beyond all that was found", beyond, "Correct it, or declare both."),
@@ -67,7 +68,7 @@ def notes(looks: Sequence[Look], columns: Sequence[Column], dropped: Sequence[Co
     ]
     listed = [f"{head} ({len(names)}): {_names(names)}. {rest}" for head, names, rest in said if names]
     listed += _never_missing(pairs)
-    if len(unfound) + len(bare) + len(guessed) == len(columns):
+    if len(hidden) == len(columns):
         listed.insert(0, "No open column could be discovered. The table is small for this epsilon.")
     return [*listed, *ignored_constraints(dropped)]
 

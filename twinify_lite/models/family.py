@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,8 +39,9 @@ class Family:
 
     declared: Declared
     target: str | None = None
-    #: Its program is tried on made-up rows of certain kinds before anything is paid for.
-    takes_any_kinds = False
+    #: Its program names columns and is tried with all of them before anything is paid for: their kinds must be known by
+    #: then, and discovery leaves none out.
+    names_columns: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

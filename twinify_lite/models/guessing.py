@@ -8,6 +8,8 @@ from typing import Any
 
 from twinify_lite.schema import Column, Schema
 
+_MANY, _OTHER = tuple("abcdefghijk"), "other"
+
 
 def made_up_schema(schema: Schema) -> Schema:
     """`schema` with invented ranges and levels for all that it leaves open. Nothing in it comes from a table.
@@ -17,6 +19,35 @@ def made_up_schema(schema: Schema) -> Schema:
     """
     free = dataclasses.replace(schema, constraints=())
     return free.replace_columns(_complete(column) for column in free.modelled)
+
+
+def extremes(schema: Schema) -> tuple[Schema, ...]:
+    """`schema` with as little as discovery may find in it, and with much: a model must be ready for both.
+
+    Little is no level but that of rare values, and no cell that is missing; much is many levels, and numbers with codes
+    and missing cells among them. Empty if nothing is open.
+    """
+    whole = made_up_schema(schema)
+    if whole.modelled == schema.modelled:
+        return ()
+    return tuple(
+        whole.replace_columns(change(column, whole[column.name]) for column in schema.modelled)
+        for change in (_least, _most)
+    )
+
+
+def _least(column: Column, made_up: Column) -> Column:
+    changes: dict[str, Any] = {"nullable": bool(column.nullable)}
+    if column.is_levelled and column.levels is None:
+        changes |= {"levels": (), "other": column.other or _OTHER}
+    return made_up.replace(**changes)
+
+
+def _most(column: Column, made_up: Column) -> Column:
+    if column.is_levelled and column.levels is None:
+        other = column.other or _OTHER
+        return made_up.replace(levels=tuple(level for level in _MANY if level != other), other=other)
+    return made_up.replace(special=_MANY[:2]) if column.is_ranged and column.special is None else made_up
 
 
 def without_levels(schema: Schema) -> frozenset[str]:

@@ -140,7 +140,7 @@ def choose_target(
         if wanted not in rows.columns:
             names = ", ".join(map(repr, rows.columns))
             raise ModelError(f"The {option} {wanted!r} is no column. The columns are {names}.")
-        if wanted not in found:
+        if wanted not in found and rows.strict:  # what discovery has made of it is no reason to stop a paid fit
             raise ModelError(f"The {option} {wanted!r} is a {rows.columns[wanted].kind}, and this model needs {what}.")
         return rows.pin(option, wanted)
     if not found:

@@ -18,7 +18,7 @@ from numpyro.infer import Trace_ELBO
 from twinify_lite.dpsvi.rows import Structure, find_structure
 from twinify_lite.dpsvi.starting import jit_once
 from twinify_lite.dpsvi.svi import refuse_unsafe
-from twinify_lite.models.guessing import made_up_schema, without_levels
+from twinify_lite.models.guessing import extremes, made_up_schema, without_levels
 from twinify_lite.models.program import Look, Program, Sites, look, made_up_arrays, misspelt, sketch
 from twinify_lite.models.rows import PLATE
 from twinify_lite.models.source import Source
@@ -58,6 +58,7 @@ def try_model(source: Source, schema: Schema, options: Mapping[str, Any], *, sca
     is_open = whole.modelled != schema.modelled
     seen = look(source, whole if is_open else schema, options, unknown=without_levels(schema))
     problems = [*seen.problems, *latent_problems(source, seen.sites, schema)]
+    problems = problems or list(open_problems(source, schema, options))
     if seen.program is None or problems:
         return Trial(seen=seen, problems=tuple(problems))
     try:
@@ -65,6 +66,17 @@ def try_model(source: Source, schema: Schema, options: Mapping[str, Any], *, sca
             return _try_rows(seen, scaled and not is_open)
     except Exception as error:  # whatever the user's code raises, on rows that are made up
         return Trial(seen=seen, problems=(source.locate(error),))
+
+
+def open_problems(source: Source, schema: Schema, options: Mapping[str, Any]) -> Iterator[str]:
+    """What fails only where discovery finds little, or much, in the columns that `schema` leaves open."""
+    for found in extremes(schema):
+        seen = look(source, found, options, unknown=without_levels(schema))
+        for problem in seen.problems or (guide_problems(seen.program) if seen.program else ()):
+            yield (
+                f"{problem} It fails so where other levels or codes are discovered than the model expects: declare "
+                "those of its columns in the schema, or ask for them (`rows.levels(name)`, `rows.states(name)`)."
+            )
 
 
 def latent_problems(source: Source, sites: Sites, schema: Schema) -> Iterator[str]:

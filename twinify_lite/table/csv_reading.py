@@ -157,6 +157,8 @@ def _parse(stream: BinaryIO, start: _Start, block: int) -> pa.Table | None:
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
             ),
         )
+    except MemoryError:
+        raise
     except Exception:  # whatever it is, its message may quote a cell
         return None
     mark = table.slice(max(0, table.num_rows - 1))

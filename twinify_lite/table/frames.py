@@ -152,6 +152,8 @@ def _if_it_can(make: Callable[..., T], *arguments: Any) -> T | None:
     """
     try:
         return make(*arguments)
+    except MemoryError:
+        raise
     except Exception:
         return None
 

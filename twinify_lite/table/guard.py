@@ -19,15 +19,23 @@ FIXES = {
 
 
 def guarded(action: Callable[[], T], problem: str) -> T:
-    """What `action` returns, or a `TableError` without the error behind it, whose message may quote a cell."""
+    """What `action` returns, or a `TableError` without the error behind it, whose message may quote a cell.
+
+    Where memory runs out nothing is wrong with the file, and a `MemoryError` without its figures says so.
+    """
+    ran_out = False
     try:
         return action()
     except (TableError, BrokenPipeError):
         raise
+    except MemoryError:
+        ran_out = True
     except Exception as error:
         # An error with a number is the system's, and so is its text.
         number = error.errno if isinstance(error, OSError) else None
         if number:
             problem = f"{problem} {FIXES.get(number, os.strerror(number) + '.')}"
     # Raised out here, so that it has no __context__.
+    if ran_out:
+        raise MemoryError
     raise TableError(problem)

@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import functools
 import gzip
+import io
 import itertools
 import os
 import secrets
@@ -58,11 +59,24 @@ def write_table(
     if first is None:
         raise TableError(f"There is nothing to write to {name}: not one chunk came. Give a table with its columns.")
     check_columns(first.schema, name)
-    style = style or (table.style if isinstance(table, PrivateTable) else None) or style_of(first.schema) or CsvStyle()
-    if kind == "tsv":
-        style = dataclasses.replace(style, separator="\t")
+    style = _style(style or (table.style if isinstance(table, PrivateTable) else None), first.schema, kind)
     with _target(target) as file:
         _write_all(_Sink(file), itertools.chain([first], chunks), kind=kind, packed=packed, style=style, name=name)
+
+
+def size_of(rows: Rows, target: str | os.PathLike[str], *, format: Format | None = None) -> int:
+    """How many bytes `write_table` would write of `rows` to a file of this name."""
+    name, file = os.fspath(target), io.BytesIO()
+    kind, packed = target_format(name, format)
+    (whole,) = _chunks([rows], name, keep_dictionaries=kind != "feather")
+    style = _style(None, whole.schema, kind)
+    _write_all(_Sink(file), iter([whole]), kind=kind, packed=packed, style=style, name=name)
+    return file.tell()
+
+
+def _style(given: CsvStyle | None, schema: pa.Schema, kind: str) -> CsvStyle:
+    style = given or style_of(schema) or CsvStyle()
+    return dataclasses.replace(style, separator="\t") if kind == "tsv" else style
 
 
 def _chunks(table: Any, name: str, *, keep_dictionaries: bool) -> Iterator[pa.Table]:
