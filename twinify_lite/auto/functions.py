@@ -21,8 +21,8 @@ _TELLS = 0.25
 # A row is clear about its cell at this chance. One that is not has more likely a level that no clear row has, so many
 # times if the column has fewer levels than its parent, and if it has as many.
 _CLEAR, _FEWER, _AS_MANY = 0.9, 20.0, 200.0
-# A function is given up for what noise does in one of so many: a table has many pairs, and what comes instead leaks.
-_GIVEN_UP = 10_000
+# Rows are left over by a function if noise does as much in one of so many: a fit has many pairs, and most have none.
+_LEFT_OVER = 10_000
 # No chance is quite zero, so that its logarithm is a number.
 _NEVER = 1e-12
 
@@ -31,10 +31,14 @@ Counts = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """`chances` of a column's levels by those of its parent, and the share of rows that seem to stand elsewhere."""
+    """`chances` of a column's levels by those of its parent, and the share of rows that seem to stand elsewhere.
+
+    It is whole unless it leaves over rows, which counts show and which follow from no level of the parent.
+    """
 
     chances: np.ndarray
     leak: float
+    is_whole: bool = True
 
     def groups(self) -> list[tuple[int, np.ndarray]]:
         """Levels of the column, each with the levels of the parent that it stands for, if none is likely missing."""
@@ -74,18 +78,24 @@ def function_of(table: np.ndarray, noise: float, margins: Margins, pair: Pair) -
     if not taken.all():
         likelier = _FEWER if table.shape[1] < table.shape[0] else _AS_MANY
         chances[~clear] = _over_rows(chances[~clear] * np.where(taken, 1.0, likelier))
-    return Function(np.maximum(chances, _NEVER), float(leak)) if _leaves_room(chances, margins, pair) else None
+    left = _left_over(chances, margins, pair)
+    if left.sum() > 1 - _CLEAR:
+        return None
+    # Noise hides where the rows that are left over are: anywhere.
+    chances = (1 - left.sum()) * np.maximum(chances, _NEVER) + left
+    return Function(chances, float(leak), is_whole=not left.any())
 
 
-def _leaves_room(chances: np.ndarray, margins: Margins, pair: Pair) -> bool:
-    """Whether every level of the column gets the rows that its own counts show, but for noise.
+def _left_over(chances: np.ndarray, margins: Margins, pair: Pair) -> np.ndarray:
+    """Of each level of the column, the share of all rows that its own counts show and no row of the parent leaves it.
 
     A table of a pair may hide a few rows in each of its rows, missing cells for one. A single count shows their sum.
     """
     (rows, columns), (parent, column) = ([of[number] for number in pair] for of in (margins.seen, margins.spreads))
     variance = column**2 + parent**2 @ chances**2
     doubt = np.sqrt(np.maximum(variance, margins.rows**-2.0))  # at least one row
-    return bool((columns - rows @ chances <= surely(len(columns), _GIVEN_UP) * doubt).all())
+    lacking = columns - rows @ chances
+    return np.where(lacking > surely(len(columns), _LEFT_OVER) * doubt, lacking, 0.0)
 
 
 def _second(table: np.ndarray) -> float:
@@ -108,7 +118,7 @@ def pool(
     single, pairs = list(single), dict(pairs)
     family = list(range(len(single)))
     for (parent, column), one in functions.items():
-        if family[parent] == family[column]:
+        if family[parent] == family[column] or not one.is_whole:
             continue
         family = [family[parent] if number == family[column] else number for number in family]
         groups = one.groups()
