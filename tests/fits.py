@@ -51,3 +51,32 @@ def seeded(noise=1.0, steps=50, seed=7, model=logistic, guide=mean_field, optim=
 
 def leaves_equal(a, b):
     return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def glorot(seed, *shape):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape) / np.sqrt(shape[0]), jnp.float32)
+
+
+def vae(hidden=400, z_size=50, x_size=784):
+    """The paper's variational autoencoder: one hidden layer each way, 688,884 parameters."""
+
+    def decoder(z):
+        h = jax.nn.softplus(z @ param("d1", glorot(0, z_size, hidden)) + param("d1b", jnp.zeros(hidden)))
+        return h @ param("d2", glorot(1, hidden, x_size)) + param("d2b", jnp.zeros(x_size))
+
+    def encoder(x):
+        h = jax.nn.softplus(x @ param("e1", glorot(2, x_size, hidden)) + param("e1b", jnp.zeros(hidden)))
+        loc = h @ param("e2", glorot(3, hidden, z_size)) + param("e2b", jnp.zeros(z_size))
+        return loc, jnp.exp(h @ param("e3", glorot(4, hidden, z_size)) + param("e3b", jnp.zeros(z_size)))
+
+    def model(x, N):
+        with plate("batch", N, x.shape[0]):
+            z = sample("z", dist.Normal(0, 1).expand([z_size]).to_event(1))
+            sample("x", dist.Bernoulli(logits=decoder(z)).to_event(1), obs=x)
+
+    def guide(x, N):
+        loc, scale = encoder(x)
+        with plate("batch", N, x.shape[0]):
+            sample("z", dist.Normal(loc, scale).to_event(1))
+
+    return model, guide

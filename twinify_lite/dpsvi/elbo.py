@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from twinify_lite.dpsvi import jaxprs
 from twinify_lite.dpsvi.allowed import refuse_strangers
 from twinify_lite.dpsvi.rows import Structure
 from twinify_lite.dpsvi.sites import Trace, log_prob, plate_scale, run, samples
+from twinify_lite.errors import ModelError
 
 Site = dict[str, Any]
 Params = dict[str, PyTree]
@@ -126,15 +127,44 @@ def _rescale(site: Site, plate_scale: float) -> Site:
     return {**site, "scale": scale / plate_scale}
 
 
-def what_persons_use(split: SplitELBO, constrain: Callable, params: PyTree) -> tuple[frozenset[str], tuple[bool, ...]]:
-    """The global latents and the parameter arrays (a decoder, an amortised guide) that a person's sites depend on."""
+class PersonsUse(NamedTuple):
+    """What a person's sites depend on: global latents that parameters move, those that none moves, and parameters."""
+
+    latents: frozenset[str]
+    fixed: frozenset[str]
+    params: tuple[bool, ...]
+
+
+def what_persons_use(split: SplitELBO, constrain: Callable, params: PyTree) -> PersonsUse:
+    """The global latents and the parameter arrays (a decoder, an amortised guide) that a person's sites depend on.
+
+    A latent that the guide draws from a fixed distribution has a gradient that reaches no parameter. In the clipped
+    vector it would only crowd out the rest, so it is told apart; so is what enters through `stop_gradient`.
+    """
     key = jax.random.key(0)
-    latents = jax.eval_shape(lambda params: split.draw(constrain(params), key)[0], params)
     row = jax.tree.map(lambda column: column[0], split.structure.made_up)
-    closed = jax.make_jaxpr(lambda latents, params: split.row(latents, constrain(params), key, row))(latents, params)
+
+    def draw(params: PyTree) -> dict[str, Array]:
+        return split.draw(constrain(params), key)[0]
+
+    def value(latents: dict[str, Array], params: PyTree) -> Array:
+        return split.row(latents, constrain(params), key, row)
+
+    latents = jax.eval_shape(draw, params)
+    closed = jax.make_jaxpr(value)(latents, params)
     # A known structure was found with other public keywords.
     refuse_strangers(closed.jaxpr, "model or guide")
     number = len(closed.jaxpr.invars)
-    flags = [jaxprs.dependence(closed, [i == j for j in range(number)])[0] for i in range(number)]
-    names = [name for name, flag in zip(sorted(latents), flags, strict=False) if flag]
-    return frozenset(names), tuple(flags[len(latents) :])
+    used = [jaxprs.dependence(closed, [i == j for j in range(number)])[0] for i in range(number)]
+    (moved,) = jaxprs.gradients(value, latents, params)
+    driven = [any(reached) for reached in jaxprs.gradients(draw, params)]
+    names = sorted(latents)
+    clipped = frozenset(name for name, *both in zip(names, moved, driven, strict=False) if all(both))
+    fixed = frozenset(name for name, flag in zip(names, used, strict=False) if flag) - clipped
+    chosen = tuple(moved[len(latents) :])
+    if fixed and not clipped and not any(chosen):
+        raise ModelError(
+            "No parameter would learn from the rows: every latent that the rows depend on has a fixed distribution in "
+            "the guide. Give the guide parameters for it: numpyro.param(...), or an automatic guide."
+        )
+    return PersonsUse(clipped, fixed, chosen)

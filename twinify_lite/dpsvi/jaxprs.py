@@ -81,6 +81,22 @@ def dependence(closed: core.ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
     return [is_tainted(atom) for atom in closed.jaxpr.outvars]
 
 
+def gradients(fn: Callable, *args: Any) -> list[list[bool]]:
+    """For each array that `fn` returns, the arrays among `args` that its gradient reaches."""
+    leaves, tree = jax.tree.flatten(args)
+
+    def outputs(*leaves: Array) -> list[Array]:
+        return jax.tree.leaves(fn(*tree.unflatten(leaves)))
+
+    def pull_back(leaves: list[Array], cotangents: list[Array]) -> tuple[Array, ...]:
+        return jax.vjp(outputs, *leaves)[1](cotangents)
+
+    cotangents = jax.eval_shape(outputs, *leaves)
+    closed = jax.make_jaxpr(pull_back)(leaves, cotangents)
+    places = range(len(leaves), len(closed.jaxpr.invars))
+    return [dependence(closed, [i == place for i in range(len(closed.jaxpr.invars))]) for place in places]
+
+
 def false_from(leaf: Array) -> Array:
     """False, made of `leaf`: as the operand of an ordered callback it has `vmap` over `leaf` refused."""
     words = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

@@ -148,11 +148,12 @@ def find_structure(
     _refuse_discrete(latents)
     _refuse_automatic_guide(guide, local)
     _refuse_what_is_personal(model, model_sites, "model", one, many, kwargs, plate, local)
-    refuse_mixing(model, "model", many, kwargs, plate)
+    batches = [many, *(invent_rows(rows, kinds, 3, seed) for seed in (1, 2))]
+    refuse_mixing(model, "model", batches, kwargs, plate)
     starting.set_up(guide, lambda guide: run(guide, jax.random.key(0), {}, one, kwargs))
     guide_sites = sketch(guide, {plate: jnp.arange(1)}, one, kwargs)
     _refuse_what_is_personal(guide, guide_sites, "guide", one, many, kwargs, plate, local)
-    refuse_mixing(guide, "guide", many, kwargs, plate, local)
+    refuse_mixing(guide, "guide", batches, kwargs, plate, local)
     return Structure(
         model=model,
         guide=guide,

@@ -58,7 +58,10 @@ class Training:
     split: SplitELBO
     optim: Any
     constrain: Any
+    #: What is privatised: the global latents and the parameters through which persons' sites move parameters.
     person_latents: frozenset[str]
+    #: Global latents that persons' sites use and no parameter moves.
+    fixed_latents: frozenset[str]
     person_params: tuple[bool, ...]
     particles: int
     rule: clip.ClipRule = field(default_factory=partial(clip.ClipRule, start=None))
@@ -90,8 +93,8 @@ def step(
         return latents, jnp.mean(values)
 
     (latents, _), pull_back = jax.vjp(draw, params)
-    shared = (used(latents, training), select(params, training.person_params))
-    private = _private_sum(training, state.clip_norm, shared, params, sampler, table, batch)
+    shared, public = _divided(training, latents, params)
+    private = _private_sum(training, state.clip_norm, shared, public, sampler, table, batch)
     clip_norm = state.clip_norm
     if training.lattice is None:
         total = private.gradient
@@ -109,16 +112,24 @@ def step(
     return replace(state, optim_state=optim_state, step=state.step + 1, clip_norm=clip_norm)
 
 
-def draw_shared(training: Training, params: PyTree, key: Array) -> PyTree:
-    """What is privatised, at `params`: the drawn global latents and the parameters that persons' sites use."""
+def draw_shared(training: Training, params: PyTree, key: Array) -> tuple[PyTree, PyTree]:
+    """What is privatised, at `params`, and what is public beside it."""
     keys = jax.random.split(key, training.particles)
     latents = jax.vmap(lambda key: training.split.draw(training.constrain(params), key)[0])(keys)
-    return used(latents, training), select(params, training.person_params)
+    return _divided(training, latents, params)
 
 
-def person_value(training: Training, shared: PyTree, params: PyTree, keyed_row: tuple[Array | None, PyTree]) -> Array:
+def _divided(training: Training, latents: dict[str, Array], params: PyTree) -> tuple[PyTree, PyTree]:
+    """What is privatised and what else a person's share of the ELBO takes: fixed latents are constants to it."""
+    clipped = {name: value for name, value in latents.items() if name in training.person_latents}
+    fixed = {name: value for name, value in latents.items() if name in training.fixed_latents}
+    return (clipped, select(params, training.person_params)), (params, fixed)
+
+
+def person_value(training: Training, shared: PyTree, public: PyTree, keyed_row: tuple[Array | None, PyTree]) -> Array:
     """One person's share of the ELBO, averaged over the particles, as a function of what is privatised."""
-    latents, selected = shared
+    (clipped, selected), (params, fixed) = shared, public
+    latents = {**clipped, **fixed}
     key, row = keyed_row
     key = jax.random.key(0) if key is None else key
     constrained = training.constrain(_replace_selected(params, selected, training.person_params))
@@ -131,10 +142,10 @@ def person_value(training: Training, shared: PyTree, params: PyTree, keyed_row: 
 
 def trace_person(training: Training, params: PyTree) -> RowProgram:
     """The checked program of one person's backward pass; the model and the guide are not called again for persons."""
-    shared = jax.eval_shape(partial(draw_shared, training), params, jax.random.key(0))
+    shared, public = jax.eval_shape(partial(draw_shared, training), params, jax.random.key(0))
     batch = jax.eval_shape(lambda: made_up_batch(training, training.split.structure.made_up, 1))
     row = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), batch)
-    return trace_row(partial(person_value, training), shared, params, row)
+    return trace_row(partial(person_value, training), shared, public, row)
 
 
 def _needs_keys(training: Training) -> bool:
@@ -150,7 +161,7 @@ def _private_sum(
     training: Training,
     clip_norm: Float[Array, ""],
     shared: PyTree,
-    params: PyTree,
+    public: PyTree,
     sampler: Sampler,
     table: PyTree,
     batch: Draw,
@@ -162,7 +173,7 @@ def _private_sum(
         # A person's place in the batch shifts when another joins or leaves, so what a place draws must be as secret
         # as who stands there: then every person's draws are alike, whatever the others do.
         keys = _personal_keys(batch.local_key, start, sampler.microbatch) if _needs_keys(training) else None
-        given = training.program, shared, params, spread((keys, rows), training.mesh)
+        given = training.program, shared, public, spread((keys, rows), training.mesh)
         if training.lattice is None:
             return float_sum(*given, mask=mask, clip_norm=clip_norm)
         return whole_sum(*given, mask=mask, clip_norm=clip_norm, on=training.lattice, devices=training.devices)
@@ -273,11 +284,6 @@ def spread(rows: PyTree, mesh: Mesh | None) -> PyTree:
         return rows
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
     return jax.lax.with_sharding_constraint(rows, sharding)
-
-
-def used(latents: dict[str, Array], training: Training) -> dict[str, Array]:
-    """The global latents that persons' sites depend on: noise on any other would be noise for nothing."""
-    return {name: value for name, value in latents.items() if name in training.person_latents}
 
 
 def select(params: PyTree, chosen: tuple[bool, ...]) -> list[Array]:

@@ -258,10 +258,10 @@ class DPSVI:
     def _places_agree_at(self, training: Training, params: PyTree, number: int) -> bool:
         structure = training.split.structure
         invented = rows.invent_rows(structure.made_up, structure.kinds, number, seed=2)
-        shared = starting.jit_once(partial(step.draw_shared, training))(params, jax.random.key(0))
+        shared, public = starting.jit_once(partial(step.draw_shared, training))(params, jax.random.key(0))
         batch = step.made_up_batch(training, invented, number)
         spread = partial(step.spread, mesh=self._mesh)
-        return row_program.places_agree(training.program, shared, params, batch, spread)
+        return row_program.places_agree(training.program, shared, public, batch, spread)
 
     def _width(self, training: Training) -> int:
         numbers = training.program.numbers_per_row
@@ -279,8 +279,7 @@ class DPSVI:
 
         @starting.jit_once
         def norms_of(params: PyTree, key: Array) -> Array:
-            shared = step.draw_shared(training, params, key)
-            return row_program.passes(training.program, shared, params, batch)[1]
+            return row_program.passes(training.program, *step.draw_shared(training, params, key), batch)[1]
 
         norms = norms_of(self.optim.get_params(optim_state), key)
         median = jnp.nanmedian(jnp.where(jnp.isfinite(norms) & (norms > 0), norms, jnp.nan))
@@ -384,13 +383,14 @@ def _about_persons(
 ) -> Training:
     """What is known of a training from its model and guide alone: which latents and parameters persons use."""
     split = elbo.SplitELBO(model=svi.model, guide=svi.guide, structure=structure, term=term, kwargs=kwargs)
-    latents, chosen = elbo.what_persons_use(split, svi.constrain_fn, params)
+    use = elbo.what_persons_use(split, svi.constrain_fn, params)
     return Training(
         split=split,
         optim=svi.optim,
         constrain=svi.constrain_fn,
-        person_latents=latents,
-        person_params=chosen,
+        person_latents=use.latents,
+        fixed_latents=use.fixed,
+        person_params=use.params,
         particles=svi.loss.num_particles,
     )
 
