@@ -238,8 +238,14 @@ import numpyro.distributions as dist
 
 
 def preprocess(frame):
-    frame["age"] = [90 - int(age) for age in frame["age"]]
+    frame["age"] = [made(age) for age in frame["age"]]
     return frame
+
+
+def made(age):
+    if isinstance(age, str) and len(age) > 1000:
+        raise ValueError(age)
+    return age
 
 
 def model(rows):
