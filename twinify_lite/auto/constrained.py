@@ -34,8 +34,8 @@ def constraints_that_move(fitted: Chained) -> list[tuple[Constraint, str, float]
         alone = dataclasses.replace(fitted.schema, constraints=(constraint,))
         after = Enforcer(alone, fitted.pooled).apply(cells)
         for name in constraint.names:
-            before_and_after = (fitted.levels_of(name, one[name]) for one in (cells, after))
-            moved = moved_beyond(*before_and_after, spreads[name])
+            before, now = fitted.levels_of(name, cells[name]), fitted.levels_of(name, after[name])
+            moved = moved_beyond(before, now, spreads[name])
             if moved is not None:
                 found.append((constraint, name, moved))
     return found
