@@ -263,3 +263,16 @@ def test_a_function_that_only_shares_a_rules_name_is_not_taken_for_it():
     value = lambda shared, x: jnp.sum(log_softmax_lookup(shared["w"], jnp.int32(1))) * x  # noqa: E731
     fast = clipped_sum(value, shared, normal(1, ROWS), mask=jnp.ones(ROWS, bool), clip_norm=0.5).gradient
     assert_trees_close(fast, plain_sum(value, shared, normal(1, ROWS), jnp.ones(ROWS, bool), 0.5))
+
+
+@pytest.mark.parametrize("fewer", [{"precision": "default"}, {"preferred_element_type": jnp.bfloat16}])
+def test_a_product_in_fewer_bits_than_it_has_is_materialised(fewer):
+    """The rule's norm is that of a product in all bits."""
+    shared = {"w": normal(0, 5, 3)}
+
+    def program(**how):
+        value = lambda shared, _, x: jnp.sum(jnp.sin(jnp.dot(x, shared["w"], **how).astype(jnp.float32)))  # noqa: E731
+        return trace_row(value, shared, (), normal(1, 5)).forward
+
+    assert program().direct == ()
+    assert program(**fewer).direct == (0,)
