@@ -254,6 +254,16 @@ def test_no_row_contributes_more_than_the_clip_norm_whatever_it_does(name, clip_
         assert np.linalg.norm(np.asarray(alone["w"], np.float64)) <= clip_norm
 
 
+@pytest.mark.parametrize("clip_norm", [1e-6, 1.0])
+def test_the_rule_of_a_lookup_holds_where_a_component_is_almost_sure(clip_norm):
+    """1 minus its share, which is 0 in single precision, would be the norm of a shorter gradient."""
+    shared = {"w": jnp.asarray([[20.0, 0.0, 0.0], [0.0, 1.0, 2.0]])}
+    value = lambda shared, _, x: 1e12 * ghost.log_softmax_lookup(shared["w"], jnp.int32(0))[0] * x  # noqa: E731
+    assert len(trace_row(value, shared, (), jnp.float32(1)).forward.taps) == 1
+    alone = clipped_sum(lambda s, x: value(s, (), x), shared, jnp.ones(1), mask=jnp.ones(1, bool), clip_norm=clip_norm)
+    assert 0.99 * clip_norm <= np.linalg.norm(np.asarray(alone.gradient["w"], np.float64)) <= clip_norm
+
+
 def test_a_function_that_only_shares_a_rules_name_is_not_taken_for_it():
     @jax.jit
     def log_softmax_lookup(logits, level):
