@@ -36,7 +36,7 @@ _OPTIONS = ("-x", "-q", "-p", "no:cacheprovider")
 _PASSED, _FAILED = 0, 1
 _PATIENCE = 600  # seconds, for the tests of one mutation
 _SEED = 1  # of the order in which mutations take their turns
-# What takes long to import. None of it starts a thread that a child would miss.
+# What takes long to import, and is imported once for all mutants.
 _SLOW_IMPORTS = ("pytest", "numpyro", "numpyro.infer.autoguide", "pandas", "pyarrow", "scipy.stats", "dp_accounting")
 
 
@@ -113,9 +113,12 @@ def _test(folder: Path, tests: Sequence[str], written: Path) -> NoReturn:
 def outcomes(mutations: Sequence[Mutation]) -> Iterator[Outcome]:
     """One after the other, once all of their tests have passed without any of them."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
-        # What JAX compiles for one mutant serves the next one, where the program is the same.
-        compiled = {"JAX_COMPILATION_CACHE_DIR": f"{name}/compiled", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-        os.environ |= compiled
+        os.environ |= {
+            # What JAX compiles for one mutant serves the next one, where the program is the same.
+            "JAX_COMPILATION_CACHE_DIR": f"{name}/compiled",
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "OPENBLAS_NUM_THREADS": "1",  # a child would miss the others
+        }
         for module in _SLOW_IMPORTS:
             importlib.import_module(module)
         copy = Copy(Path(name))

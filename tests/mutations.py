@@ -83,20 +83,6 @@ _TALLIES = _of(
     "selection_under_substitution_is_paid_twice",
     "weights_are_whole_and_their_squares_fit_for_any_spread",
 )
-_LATTICE = _of(
-    "lattice",
-    "lattice_for_pays_for_rounding_and_for_the_count",
-    "sums_are_exact_in_any_order_and_so_is_their_noise",
-    "the_release_has_the_noise_that_was_paid_for_and_shows_no_finer_steps",
-)
-_WHOLE_SUM = _of("lattice", "one_row_moves_the_integers_by_at_most_the_limit_and_its_rounding")
-_CLIP = _of(
-    "gradient",
-    "a_non_finite_row_counts_as_zero_and_poisons_nothing",
-    "clip_never_exceeds_its_norm_even_for_nan_and_inf",
-)
-_ADVERSARIES = _of("gradient", "no_row_contributes_more_than_the_clip_norm_whatever_it_does")
-_FAST_SUM = _of("gradient", "fast_sum_equals_plain_sum")
 _POISSON = _of("paid_mechanism", "poisson_batches_are_binomial_and_the_noise_has_the_paid_for_size")
 _BOOK = _of(
     "book",
@@ -377,21 +363,21 @@ _ACCOUNTANT = (
         "accountant/bounds.py",
         "return mechanism.releases / mechanism.noise_multiplier**2",
         "return 1 / mechanism.noise_multiplier**2",
-        _of("auto_tables", "the_plan_divides_one_release_among_several"),
+        _of("accountant", "gaussians_meet_the_closed_form_from_above"),
     ),
     Mutation(
         "one step is not accounted for",
         "accountant/pld.py",
         "return fft.rfft(masses) ** count",
         "return fft.rfft(masses) ** max(1, count - 1)",
-        _of("accountant", "laplace_agrees_with_dp_accounting"),
+        _of("accountant", "composition_meets_the_closed_form_from_above_at_a_million_steps"),
     ),
     Mutation(
         "infinite losses are left out",
         "accountant/pld.py",
         "beyond=math.exp(min(log_above, 50.0)) + infinite",
         "beyond=math.exp(min(log_above, 50.0))",
-        _of("accountant", "mixed_mechanisms_agree_with_dp_accounting"),
+        _of("accountant", "a_delta_that_is_given_away_is_left_to_nobody_else"),
     ),
     Mutation(
         "chords are drawn below the profile",
@@ -471,70 +457,70 @@ _CLIPPED = (
         "dpsvi/gradient.py",
         "clip_norm * (1 - ROUNDING_ROOM)",
         "clip_norm",
-        _CLIP,
+        _of("gradient", "clip_never_exceeds_its_norm_even_for_nan_and_inf"),
     ),
     Mutation(
         "rows are clipped to a little more than their norm",
         "dpsvi/gradient.py",
         "clip_norm * (1 - ROUNDING_ROOM)",
         "1.001 * clip_norm",
-        _CLIP,
+        _of("gradient", "clip_never_exceeds_its_norm_even_for_nan_and_inf"),
     ),
     Mutation(
         "rows that are not finite are not left out",
         "dpsvi/gradient.py",
         "return jnp.where(jnp.isfinite(norm), factor, 0.0)",
         "return jnp.where(jnp.isfinite(norm), factor, 1.0)",
-        _CLIP,
+        _of("gradient", "clip_never_exceeds_its_norm_even_for_nan_and_inf"),
     ),
     Mutation(
         "rows outside of the batch are summed",
         "dpsvi/gradient.py",
         "factors = jnp.where(mask, clip_factor(norms, clip_norm), 0.0)\n        # The",
         "factors = clip_factor(norms, clip_norm)\n        # The",
-        _WHOLE_SUM,
+        _POISSON,
     ),
     Mutation(
         "gradients are rounded away from zero",
         "dpsvi/lattice.py",
         "return values.astype(jnp.int32)",
         "return (jnp.sign(values) * jnp.ceil(jnp.abs(values))).astype(jnp.int32)",
-        _WHOLE_SUM,
+        _of("lattice", "truncation_lengthens_no_entry_and_rounding_moves_none_by_more_than_half"),
     ),
     Mutation(
         "rounding of sums is not charged",
         "dpsvi/lattice.py",
         "    if not summed.tapped:\n        return 0.0",
         "    return 0.0",
-        _LATTICE,
+        _of("lattice", "lattice_for_pays_for_rounding_and_for_the_count"),
     ),
     Mutation(
         "the count of the clip rule is not charged",
         "dpsvi/lattice.py",
         "room = math.sqrt(whole**2 - count**2)",
         "room = whole",
-        _LATTICE,
+        _of("lattice", "lattice_for_pays_for_rounding_and_for_the_count"),
     ),
     Mutation(
         "the carry of a long sum is dropped",
         "dpsvi/lattice.py",
         "return Words(high + (low >> _BITS), low & (2**_BITS - 1))",
         "return Words(high, low & (2**_BITS - 1))",
-        _LATTICE,
+        _of("lattice", "sums_are_exact_in_any_order_and_so_is_their_noise"),
     ),
     Mutation(
         "the clip rule's count has no noise",
         "dpsvi/clip.py",
         "lattice.add_noise(total.count, drawn[ends[-1] if ends else 0])",
         "lattice.as_float(total.count)",
-        _LATTICE,
+        _of("lattice", "the_release_has_the_noise_that_was_paid_for_and_shows_no_finer_steps"),
     ),
     Mutation(
         "gradients have no noise",
         "dpsvi/clip.py",
         "total.unit * lattice.add_noise(leaf, drawn[end - leaf.low.size : end].reshape(leaf.low.shape))",
         "total.unit * lattice.as_float(leaf)",
-        _LATTICE,
+        _of("lattice", "the_release_has_the_noise_that_was_paid_for_and_shows_no_finer_steps"),
     ),
     Mutation(
         "two arrays have the same noise",
@@ -558,7 +544,7 @@ _ROW_NORMS = (
         "dpsvi/rules.py",
         "if math.prod(shape[d] for d in free) != 1 or not _is_precise(eqn):",
         "if not _is_precise(eqn):",
-        _FAST_SUM,
+        _of("gradient", "fast_sum_equals_plain_sum[0.05-sequence]"),
     ),
     Mutation(
         "a product in fewer bits is taken for a precise one",
@@ -572,35 +558,41 @@ _ROW_NORMS = (
         "dpsvi/rules.py",
         "return None if position != 0 or places != 1 else _one_slice(eqn)",
         "return None if position != 0 else _one_slice(eqn)",
-        _ADVERSARIES,
+        _of(
+            "gradient",
+            "no_row_contributes_more_than_the_clip_norm_whatever_it_does[1.0-indices that are clamped to one slice]",
+        ),
     ),
     Mutation(
         "squares that underflow count as zero",
         "dpsvi/rules.py",
         "return jnp.sqrt(jnp.sum(squares) + x.size * 2.0**-126)",
         "return jnp.sqrt(jnp.sum(squares))",
-        _ADVERSARIES,
+        _of(
+            "gradient",
+            "no_row_contributes_more_than_the_clip_norm_whatever_it_does[1e-06-tiny inputs and huge effects]",
+        ),
     ),
     Mutation(
         "the norm of an almost sure component is a difference",
         "dpsvi/lookup.py",
         "jnp.square(_sum_of_others(shares)) +",
         "jnp.square(1 - shares) +",
-        _ADVERSARIES,
+        _of("gradient", "the_rule_of_a_lookup_holds_where_a_component_is_almost_sure"),
     ),
     Mutation(
         "a lookup of several levels is taken for one",
         "dpsvi/lookup.py",
         "batching.primitive_batchers[lookup_p] = lambda args, axes: (jax.vmap(_plain, in_axes=axes)(*args), 0)",
         "batching.primitive_batchers[lookup_p] = lambda args, axes: (lookup_p.bind(*args), 0)",
-        _FAST_SUM,
+        _of("gradient", "fast_sum_equals_plain_sum[0.05-mixture]"),
     ),
     Mutation(
         "an array that is used twice is tapped once",
         "dpsvi/ghost.py",
         "if len(u) == 1 and u[0] is not None and leaf not in returned]",
         "if u and u[0] is not None and leaf not in returned]",
-        _FAST_SUM,
+        _of("gradient", "fast_sum_equals_plain_sum[0.05-tied]"),
     ),
     Mutation(
         "callbacks see rows",
