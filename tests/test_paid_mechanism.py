@@ -157,11 +157,12 @@ def test_the_automatic_clip_norm_pays_for_its_count_with_more_gradient_noise():
 def test_batches_larger_than_a_microbatch_are_not_cut(monkeypatch):
     from twinify_lite.dpsvi import batches
 
-    monkeypatch.setattr(batches, "_LARGEST_MICROBATCH", 3)
+    monkeypatch.setattr(batches, "_LARGEST_MICROBATCH", batches.WIDTH)
     mechanism = tw.PoissonGaussian(noise_multiplier=0.02, sampling_rate=0.5, steps=1)
-    sizes = np.rint(many_steps(mechanism, table=30, keys=500) / (1 - 1e-4))
-    assert sizes.mean() == pytest.approx(15, abs=4 * np.sqrt(7.5 / 500))
-    assert sizes.max() > 18
+    sizes = np.rint(many_steps(mechanism, table=100, keys=2000) / (1 - 1e-4))
+    assert sizes.mean() == pytest.approx(50, abs=4 * np.sqrt(25 / 2000))  # nor does any have a row too many
+    assert sizes.var() == pytest.approx(25, rel=4 * np.sqrt(2 / 2000))
+    assert sizes.min() < 2 * batches.WIDTH < sizes.max()
 
 
 def test_a_run_in_chunks_equals_a_run_in_one_bit_for_bit():
