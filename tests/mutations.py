@@ -984,12 +984,19 @@ _SCORE = (
         _SCORE_SUMS,
     ),
     Mutation(
-        "sums of a private score are rounded to the nearest step",
+        "sums of a private score are computed in floats",
         "score/private.py",
         "return _LATTICE * sum(apart(rows, others, columns) for columns in sets) // (2 * others.rows * len(sets))",
-        "whole = _LATTICE * sum(apart(rows, others, columns) for columns in sets)\n"
-        "        return round(whole / (2 * others.rows * len(sets)))",
-        _SCORE_SUMS,
+        "distances = [distance(rows.shares(columns), others.shares(columns)) for columns in sets]\n"
+        "        return round(_LATTICE * rows.rows * sum(distances) / len(sets))",
+        _of("private_score", "no_sum_moves_by_a_step_more_than_its_bound_where_floats_would_be_rounded_apart"),
+    ),
+    Mutation(
+        "a row moves the sums of a private score twice as far as is paid for",
+        "score/private.py",
+        "for columns in sets) // (2 * others.rows * len(sets))",
+        "for columns in sets) // (others.rows * len(sets))",
+        _of("private_score", "no_sum_moves_by_a_step_more_than_its_bound_where_floats_would_be_rounded_apart"),
     ),
 )
 
@@ -1100,7 +1107,7 @@ _BORDER = (
         "table/guard.py",
         "    # Raised out here, so that it has no __context__.\n",
         "        raise TableError(problem) from error\n",
-        _of("canary", "a_broken_file_is_refused_without_a_cell"),
+        _of("private_table", "a_table_whose_texts_are_none_is_refused_without_them"),
     ),
     Mutation(
         "a statement claims less than was spent",

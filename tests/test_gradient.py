@@ -238,7 +238,7 @@ ADVERSARIES = {
         {"w": jnp.asarray([[20.0, 0.0, 0.0], [0.0, 1.0, 2.0]])},
     ),
     "tiny inputs and huge effects": (
-        lambda shared, x: jnp.sum(((1e-19 * x) @ shared["w"]) * 1.8e19),
+        lambda shared, x: jnp.sum(((1e-21 * x) @ shared["w"]) * 1e17),
         {"w": jnp.ones((6, 3))},
     ),
 }
