@@ -19,8 +19,8 @@ import importlib
 import os
 import py_compile
 import random
+import resource
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 _COPIED = (PACKAGE, "templates", "tests", "examples")
 _OPTIONS = ("-x", "-q", "-p", "no:cacheprovider")
 _PASSED, _FAILED = 0, 1
-_PATIENCE = 600  # seconds, for the tests of one mutation
+_PATIENCE = 1800  # seconds of computing, after which a child is ended: a mutant may loop
 _SEED = 1  # of the order in which mutations take their turns
 # What takes long to import, and is imported once for all mutants.
 _SLOW_IMPORTS = ("pytest", "numpyro", "numpyro.infer.autoguide", "pandas", "pyarrow", "scipy.stats", "dp_accounting")
@@ -98,7 +98,7 @@ def _test(folder: Path, tests: Sequence[str], written: Path) -> NoReturn:
         with open(written, "wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        signal.alarm(_PATIENCE)
+        resource.setrlimit(resource.RLIMIT_CPU, (_PATIENCE, _PATIENCE))
         os.chdir(folder)
         sys.path[:] = [str(folder), *(path for path in sys.path if Path(path).resolve() != ROOT)]
         sys.dont_write_bytecode = True
