@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[1]
 _COPIED = (PACKAGE, "templates", "tests", "examples")
 _OPTIONS = ("-x", "-q", "-p", "no:cacheprovider")
 _PASSED, _FAILED = 0, 1
+_WRITTEN = "written.txt"
 _PATIENCE = 1800  # seconds of computing, after which a child is ended: a mutant may loop
 _SEED = 1  # of the order in which mutations take their turns
 # What takes long to import, and is imported once for all mutants.
@@ -80,22 +81,25 @@ class Copy:
     def passes(self, tests: Iterable[str]) -> bool:
         """Whether these tests pass. That there are none, or that they cannot be loaded, is an error and no failure."""
         wanted = [f"tests/{test}" for test in tests]
-        written = self._folder / "written.txt"
         child = os.fork()
         if child == 0:
-            _test(self._folder, wanted, written)
+            _test(self._folder, wanted)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        said = written.read_text(encoding="utf-8", errors="replace")
-        if code not in (_PASSED, _FAILED) or "ERROR collecting" in said:
-            raise ListError(f"{' '.join(wanted)} cannot be run:\n{said[-3000:]}")
+        if code not in (_PASSED, _FAILED) or "ERROR collecting" in self.written:
+            raise ListError(f"{' '.join(wanted)} cannot be run:\n{self.written}")
         return code == _PASSED
 
+    @property
+    def written(self) -> str:
+        """The end of what the last tests wrote."""
+        return (self._folder / _WRITTEN).read_text(encoding="utf-8", errors="replace")[-3000:]
 
-def _test(folder: Path, tests: Sequence[str], written: Path) -> NoReturn:
+
+def _test(folder: Path, tests: Sequence[str]) -> NoReturn:
     """Be the child that runs `tests` on the copy in `folder`, and end with the exit code of pytest."""
     code = -1
     try:
-        with open(written, "wb") as file:
+        with open(folder / _WRITTEN, "wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
         resource.setrlimit(resource.RLIMIT_CPU, (_PATIENCE, _PATIENCE))
@@ -123,7 +127,7 @@ def outcomes(mutations: Sequence[Mutation]) -> Iterator[Outcome]:
             importlib.import_module(module)
         copy = Copy(Path(name))
         if not copy.passes(dict.fromkeys(test for mutation in mutations for test in mutation.tests)):
-            raise ListError("A test fails without any mutation.")
+            raise ListError(f"A test fails without any mutation:\n{copy.written}")
         yield from map(copy.outcome, mutations)
 
 
