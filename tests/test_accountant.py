@@ -152,6 +152,14 @@ def test_mixed_mechanisms_agree_with_dp_accounting():
     assert epsilon(MIXED, delta=1e-6) == pytest.approx(both.get_epsilon_for_delta(1e-6), rel=3e-3)
 
 
+@pytest.mark.parametrize("given", [1e-9, 5e-7, 9e-7])
+def test_a_delta_that_is_given_away_is_left_to_nobody_else(given):
+    both = [Gaussian(noise_multiplier=2.0), ApproximateDP(epsilon=0.0, delta=given)]
+    left = (1e-6 * (1 - bounds.SAMPLING_SHARE) - given) / (1 - given)
+    exact = gaussian_epsilon(0.5, left)
+    assert exact <= bounds.own_epsilon(both, delta=1e-6) <= exact * 1.003
+
+
 def test_laplace_agrees_with_dp_accounting():
     from dp_accounting.pld import privacy_loss_distribution as google
 

@@ -143,6 +143,17 @@ def test_only_what_was_not_saved_is_made_once_more(people, tmp_path, seen, stop,
     assert len(set(seen["keys"])) == len(seen["keys"])
 
 
+def test_receipts_of_what_was_released_are_used_up_when_a_fit_goes_on(people, tmp_path, stop, monkeypatch):
+    path, resumed, ledgers = tmp_path / "checkpoint", Ledger.resumed, []
+    interrupted(people, path, stop, 5)
+    monkeypatch.setattr(Ledger, "resumed", lambda *of, **how: ledgers.append(resumed(*of, **how)) or ledgers[-1])
+    tw.fit(people, schema=SCHEMA, checkpoint=path, resume=True, **FIT)
+    assert {receipt.what for receipt in ledgers[0].receipts} >= {"row count", *RELEASES}
+    for receipt in ledgers[0].receipts:
+        with pytest.raises(ReceiptError, match="has been used"):
+            receipt.redeem(type(receipt.mechanism))
+
+
 @pytest.mark.parametrize("written", [1, 3, 5])
 def test_what_comes_out_is_what_would_have(people, tmp_path, stop, whole, written):
     path = tmp_path / "checkpoint"

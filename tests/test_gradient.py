@@ -238,7 +238,7 @@ ADVERSARIES = {
         {"w": jnp.asarray([[20.0, 0.0, 0.0], [0.0, 1.0, 2.0]])},
     ),
     "tiny inputs and huge effects": (
-        lambda shared, x: jnp.sum(((1e-19 * x) @ shared["w"]) * 1.8e19),
+        lambda shared, x: jnp.sum(((1e-21 * x) @ shared["w"]) * 1e17),
         {"w": jnp.ones((6, 3))},
     ),
 }
@@ -254,6 +254,16 @@ def test_no_row_contributes_more_than_the_clip_norm_whatever_it_does(name, clip_
         assert np.linalg.norm(np.asarray(alone["w"], np.float64)) <= clip_norm
 
 
+@pytest.mark.parametrize("clip_norm", [1e-6, 1.0])
+def test_the_rule_of_a_lookup_holds_where_a_component_is_almost_sure(clip_norm):
+    """1 minus its share, which is 0 in single precision, would be the norm of a shorter gradient."""
+    shared = {"w": jnp.asarray([[20.0, 0.0, 0.0], [0.0, 1.0, 2.0]])}
+    value = lambda shared, _, x: 1e12 * ghost.log_softmax_lookup(shared["w"], jnp.int32(0))[0] * x  # noqa: E731
+    assert len(trace_row(value, shared, (), jnp.float32(1)).forward.taps) == 1
+    alone = clipped_sum(lambda s, x: value(s, (), x), shared, jnp.ones(1), mask=jnp.ones(1, bool), clip_norm=clip_norm)
+    assert 0.99 * clip_norm <= np.linalg.norm(np.asarray(alone.gradient["w"], np.float64)) <= clip_norm
+
+
 def test_a_function_that_only_shares_a_rules_name_is_not_taken_for_it():
     @jax.jit
     def log_softmax_lookup(logits, level):
@@ -263,3 +273,16 @@ def test_a_function_that_only_shares_a_rules_name_is_not_taken_for_it():
     value = lambda shared, x: jnp.sum(log_softmax_lookup(shared["w"], jnp.int32(1))) * x  # noqa: E731
     fast = clipped_sum(value, shared, normal(1, ROWS), mask=jnp.ones(ROWS, bool), clip_norm=0.5).gradient
     assert_trees_close(fast, plain_sum(value, shared, normal(1, ROWS), jnp.ones(ROWS, bool), 0.5))
+
+
+@pytest.mark.parametrize("fewer", [{"precision": "default"}, {"preferred_element_type": jnp.bfloat16}])
+def test_a_product_in_fewer_bits_than_it_has_is_materialised(fewer):
+    """The rule's norm is that of a product in all bits."""
+    shared = {"w": normal(0, 5, 3)}
+
+    def program(**how):
+        value = lambda shared, _, x: jnp.sum(jnp.sin(jnp.dot(x, shared["w"], **how).astype(jnp.float32)))  # noqa: E731
+        return trace_row(value, shared, (), normal(1, 5)).forward
+
+    assert program().direct == ()
+    assert program(**fewer).direct == (0,)

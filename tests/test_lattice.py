@@ -80,6 +80,17 @@ def test_ten_million_rows_add_up_exactly(value):
     assert whole(lattice.add(total, rest))[0] == rows * value
 
 
+def test_truncation_lengthens_no_entry_and_rounding_moves_none_by_more_than_half():
+    values = np.random.default_rng(0).normal(size=3000) * 10.0 ** np.random.default_rng(1).integers(-3, 6, 3000)
+    values = np.concatenate([values, [0.0, -0.0, 0.5, -0.5, 0.9999999, -0.9999999, 1.5, -2.5, 1e-40]]).astype(
+        np.float32
+    )
+    truncated, rounded = (np.asarray(to(jnp.asarray(values))) for to in (lattice.truncated, lattice.rounded))
+    assert np.all(np.abs(truncated) <= np.abs(values))
+    assert np.all(np.abs(values) - np.abs(truncated) < 1)
+    assert np.all(np.abs(rounded - values.astype(np.float64)) <= 0.5)
+
+
 @given(st.lists(st.integers(-(2**28), 2**28), min_size=1, max_size=50), st.integers(-(2**24), 2**24))
 @settings(max_examples=100, deadline=None)
 def test_sums_are_exact_in_any_order_and_so_is_their_noise(values, drawn):

@@ -113,6 +113,35 @@ def test_every_coordinate_of_a_large_release_has_its_own_noise_of_the_paid_for_s
     assert len(np.unique(noise)) > 0.99 * noise.size
 
 
+def test_rows_and_noise_of_every_step_have_keys_of_their_own():
+    from twinify_lite import rng
+    from twinify_lite.dpsvi import step
+    from twinify_lite.receipt import Secrets
+
+    svi, keys = seeded(), rng.insecure_keys(1, 0, 4)
+    svi.init(KEY, X, Y)
+    sampler = svi._sampler((X, Y), is_batch=False)
+
+    @jax.jit
+    def group(rows, noise, first):
+        batch, numbers = step._draw_steps(svi._training, sampler, Secrets(rows, noise), first, 4)
+        return batch.first, numbers
+
+    def drawn(rows, noise):
+        both = zip(*(group(rows, noise, jnp.int32(first)) for first in (0, 4)), strict=True)
+        return [np.concatenate(each) for each in both]
+
+    places, noise = drawn(keys[0], keys[1])
+    for each in (places, noise):
+        assert len({one.tobytes() for one in each}) == 8
+    other_places, same_noise = drawn(keys[2], keys[1])
+    same_places, other_noise = drawn(keys[0], keys[3])
+    assert np.array_equal(noise, same_noise)
+    assert np.array_equal(places, same_places)
+    assert not np.any(np.all(noise == other_noise, axis=1))
+    assert not np.any(np.all(places == other_places, axis=1))
+
+
 def test_the_automatic_clip_norm_pays_for_its_count_with_more_gradient_noise():
     from twinify_lite.dpsvi import clip, lattice
 
@@ -128,11 +157,12 @@ def test_the_automatic_clip_norm_pays_for_its_count_with_more_gradient_noise():
 def test_batches_larger_than_a_microbatch_are_not_cut(monkeypatch):
     from twinify_lite.dpsvi import batches
 
-    monkeypatch.setattr(batches, "_LARGEST_MICROBATCH", 3)
+    monkeypatch.setattr(batches, "_LARGEST_MICROBATCH", batches.WIDTH)
     mechanism = tw.PoissonGaussian(noise_multiplier=0.02, sampling_rate=0.5, steps=1)
-    sizes = np.rint(many_steps(mechanism, table=30, keys=500) / (1 - 1e-4))
-    assert sizes.mean() == pytest.approx(15, abs=4 * np.sqrt(7.5 / 500))
-    assert sizes.max() > 18
+    sizes = np.rint(many_steps(mechanism, table=100, keys=2000) / (1 - 1e-4))
+    assert sizes.mean() == pytest.approx(50, abs=4 * np.sqrt(25 / 2000))  # nor does any have a row too many
+    assert sizes.var() == pytest.approx(25, rel=4 * np.sqrt(2 / 2000))
+    assert sizes.min() < 2 * batches.WIDTH < sizes.max()
 
 
 def test_a_run_in_chunks_equals_a_run_in_one_bit_for_bit():

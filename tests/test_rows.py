@@ -6,12 +6,16 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from fits import KEY, free_receipt
+from jax.custom_batching import custom_vmap
+from jax.extend import core
+from jax.interpreters import batching
 from numpyro import plate, sample
 from numpyro.infer import Trace_ELBO, autoguide
 from numpyro.optim import Adam
 
 import twinify_lite as tw
 from twinify_lite.dpsvi import rows
+from twinify_lite.dpsvi.row_program import trace_row
 from twinify_lite.errors import ModelError
 
 X, Y = jnp.ones((10, 3)), jnp.ones(10)
@@ -284,3 +288,38 @@ def test_a_known_structure_does_not_hide_a_model_that_talks_with_other_keywords(
     assert begun(loud=False).step == 0
     with pytest.raises(ModelError, match="calls back to Python or prints"):
         begun(loud=True)
+
+
+def batched_by_a_rule_of_its_own(cell):
+    @custom_vmap
+    def centred(cell):
+        return cell
+
+    centred.def_vmap(lambda size, batched, cells: (cells - jnp.mean(cells), True))
+    return centred(cell)
+
+
+def with_the_name_of_jaxs_own(cell):
+    one = core.Primitive("sin")
+    one.def_abstract_eval(lambda cell: cell)
+    batching.primitive_batchers[one] = lambda args, axes: (args[0] - jnp.mean(args[0]), axes[0])
+    return one.bind(cell)
+
+
+def in_a_loop(cell):
+    return jax.lax.scan(lambda sum, _: (sum + batched_by_a_rule_of_its_own(cell), None), 0.0, None, length=2)[0]
+
+
+@pytest.mark.parametrize("own", [batched_by_a_rule_of_its_own, with_the_name_of_jaxs_own, in_a_loop])
+def test_operations_of_somebody_elses_are_refused(own):
+    """Their rules of batching see all rows at once: here, every row becomes its distance from the mean of all."""
+    with pytest.raises(ModelError, match="not one of JAX's own or may see several rows at once"):
+        trace_row(lambda shared, _, row: shared * own(row), jnp.float32(1), (), jnp.float32(1))
+
+
+def test_keys_whose_batches_share_a_stream_are_refused():
+    def value(shared, _, row):
+        return shared * row * jax.random.normal(jax.random.key(0, impl="unsafe_rbg"))
+
+    with pytest.raises(ModelError, match="another kind than JAX's default"):
+        trace_row(value, jnp.float32(1), (), jnp.float32(1))
