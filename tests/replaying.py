@@ -283,6 +283,8 @@ class _Recorder:
 
 
 def _names(look, items) -> tuple:
+    if look is None:  # forms of cells: their list is public
+        return tuple(np.flatnonzero(items).tolist())
     return tuple(item for item, is_in in zip(look._items, items, strict=True) if is_in)
 
 

@@ -238,13 +238,13 @@ def summing(is_one_microbatch):
     training = svi._ready()
     width = 64 if is_one_microbatch else 32
     sampler = batches.Sampler(ROWS + 1, ROWS + 1, None, width, 1.0, in_order=True, is_size_public=is_one_microbatch)
-    shared = step.draw_shared(training, params, KEY)
+    shared, public = step.draw_shared(training, params, KEY)
 
     @jax.jit
     def run(table, count, clip_norm):
         first = jnp.minimum(jnp.arange(width), ROWS)
         batch = Draw(jnp.zeros((32, 2), jnp.uint32), count, first, KEY)
-        return step._private_sum(training, clip_norm, shared, params, sampler, table, batch)
+        return step._private_sum(training, clip_norm, shared, public, sampler, table, batch)
 
     def sums(table, count, clip_norm):
         total = run(table, jnp.int32(count), jnp.float32(clip_norm))
