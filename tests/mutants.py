@@ -1,6 +1,6 @@
 """Whether the tests notice: each mutation breaks one promise in a copy of the package, and its nearest tests must fail.
 
-    python -m tests.mutants                       all of them: some ten minutes
+    python -m tests.mutants                       all of them: some six minutes of computing
     python -m tests.mutants --only '*noise*'      those whose names match; may be given several times
     python -m tests.mutants --sample 10 --turn 3  ten of them; every turn takes the next ten
     python -m tests.mutants --list                what there is; nothing is run

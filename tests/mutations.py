@@ -503,10 +503,10 @@ _ROW_NORMS = (
         _of("gradient", "the_rule_of_a_lookup_holds_where_a_component_is_almost_sure"),
     ),
     Mutation(
-        "a lookup of several levels is taken for one",
-        "dpsvi/lookup.py",
-        "batching.primitive_batchers[lookup_p] = lambda args, axes: (jax.vmap(_plain, in_axes=axes)(*args), 0)",
-        "batching.primitive_batchers[lookup_p] = lambda args, axes: (lookup_p.bind(*args), 0)",
+        "the norm of a lookup is that of another level",
+        "dpsvi/rules.py",
+        "norm(cotangent * lookup.gap(operand)[:, inputs[0]])",
+        "norm(cotangent * lookup.gap(operand)[:, 0])",
         _of("gradient", "fast_sum_equals_plain_sum[0.05-mixture]"),
     ),
     Mutation(
