@@ -547,8 +547,8 @@ _ROW_NORMS = (
     Mutation(
         "models that mix rows are not refused",
         "dpsvi/mixing.py",
-        "if not _is_same(density, [one[name] for one in each]):",
-        "if False:",
+        "        if is_mixed:\n",
+        "        if False:\n",
         _of("rows", "a_model_that_breaks_the_contract_is_refused_by_the_name_of_its_site"),
     ),
 )
