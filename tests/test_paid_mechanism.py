@@ -299,12 +299,18 @@ def test_columns_by_keyword_or_from_outside_are_refused_at_every_call():
 
     def reads_a_global(xs, N):
         w = sample("w", dist.Normal(0, 1))
+        with plate("rows", N, subsample_size=xs.shape[0]):
+            sample("y", dist.Normal(jnp.sum(w * Y), 1.0), obs=xs)
+
+    def reads_rows_of_a_global(xs, N):
+        w = sample("w", dist.Normal(0, 1))
         with plate("rows", N, subsample_size=xs.shape[0]) as index:
             sample("y", dist.Normal(w + 0 * xs, 1.0), obs=Y[index])
 
-    svi = tw.DPSVI(reads_a_global, autoguide.AutoNormal(reads_a_global), Adam(0.1), Trace_ELBO(), paid_receipt(), N)
-    with pytest.raises(ModelError, match="table outside the function"):
-        svi.init(KEY, X[:, 0])
+    for model, said in ((reads_a_global, "table outside the function"), (reads_rows_of_a_global, "the whole table")):
+        svi = tw.DPSVI(model, autoguide.AutoNormal(model), Adam(0.1), Trace_ELBO(), paid_receipt(), N)
+        with pytest.raises(ModelError, match=said):
+            svi.init(KEY, X[:, 0])
 
 
 def test_update_under_scan_equals_update_in_a_loop():

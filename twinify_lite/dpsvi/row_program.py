@@ -105,8 +105,10 @@ def passes(
         return each_row(lambda row: core.jaxpr_as_fun(program.backward)(*fixed, *row), rows)
 
     def norm(leaves: list[Array], passed: list[Array]) -> list[Array]:
-        return each_row(lambda row: core.jaxpr_as_fun(program.norm)(*leaves, *row), passed)
+        # With the places, as a row may leave nothing behind.
+        return each_row(lambda row: core.jaxpr_as_fun(program.norm)(*leaves, *row[0]), (passed, jnp.arange(number)))
 
+    number = jax.tree.leaves(rows)[0].shape[0]
     passed = sealed(backward, jax.tree.leaves((shared, public)), jax.tree.leaves(rows))
     (norms,) = sealed(norm, jax.tree.leaves(shared), passed)
     return jax.tree.unflatten(program.result, passed), norms
