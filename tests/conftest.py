@@ -33,8 +33,8 @@ settings.register_profile("same", derandomize=True)
 settings.register_profile("search", derandomize=False)
 settings.load_profile("same")
 
-# A script with no doctests, which is run from outside of this folder: `python -m tests.mutants`.
-collect_ignore = ["mutants.py"]
+# No tests: a script that is run from outside of this folder (`python -m tests.mutants`), and two files of one name.
+collect_ignore = ["mutants.py", "conftest.py", "benchmarks/conftest.py"]
 
 _KEY_BYTES = 32
 _fresh_bytes = secrets.token_bytes

@@ -637,7 +637,7 @@ _BATCHES = (
     Mutation(
         "rows whose bits follow their place are trusted",
         "dpsvi/svi.py",
-        "if not isinstance(self.mechanism, PoissonGaussian) or self._places_agree(training, params):",
+        "if not isinstance(self.mechanism, PoissonGaussian) or self._places_agree(training, params, width):",
         "if True:",
         _of("batches", "rows_pass_one_by_one_where_their_bits_would_follow_their_place"),
     ),

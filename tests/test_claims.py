@@ -2,13 +2,14 @@
 
 import copy
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from fits import KEY, X, Y, seeded
+from fits import KEY, N, X, Y, leaves_equal, seeded
 from numpyro import plate, sample
 
 from twinify_lite.errors import ReceiptError
@@ -91,24 +92,47 @@ def test_a_copied_receipt_claims_nothing():
         second.update(dataclasses.replace(state, owner=id(second.receipt)), X, Y)
 
 
-@pytest.mark.parametrize(("traced", "error"), [(False, ReceiptError), (True, ValueError)])
-def test_a_models_closure_cannot_bring_in_lanes(traced, error):
-    spread = [1.0]
+@pytest.fixture
+def spread():
+    """What a model has from outside, and may change from call to call."""
+    return [1.0]
 
+
+@pytest.fixture
+def spreading(spread):
     def model(xs, ys, N):
         w = sample("w", dist.Normal(0, 4).expand([xs.shape[1]]).to_event(1))
         with plate("batch", N, xs.shape[0]):
             sample("ys", dist.Bernoulli(logits=spread[0] * (xs @ w)), obs=ys)
 
     svi = seeded(model=model)
-    state = svi.init(KEY, X, Y)
+    return svi, svi.init(KEY, X, Y)
+
+
+@pytest.mark.parametrize(("traced", "error"), [(False, ReceiptError), (True, ValueError)])
+def test_a_models_closure_cannot_bring_in_lanes(spreading, spread, traced, error):
+    svi, state = spreading
 
     def lane(value):
         spread[0] = value
-        return (jax.jit(svi.update) if traced else svi.update)(state, X, Y)[0].optim_state
+        update = partial(svi.update, N=N)  # a keyword has the model traced again
+        return (jax.jit(update) if traced else update)(state, X, Y)[0].optim_state
 
     with pytest.raises(error, match=r"vmap"):
         jax.vmap(lane)(jnp.array([1.0, 2.0]))
+
+
+def test_what_a_model_has_from_outside_is_that_of_the_start(spreading, spread):
+    svi, state = spreading
+
+    def lane(value):
+        spread[0] = value
+        return svi.update(state, X, Y)[0].optim_state
+
+    lanes = jax.vmap(lane)(jnp.array([1.0, 2.0]))
+    assert leaves_equal(*(jax.tree.map(lambda x, i=i: x[i], lanes) for i in range(2)))
+    with pytest.raises(ReceiptError):  # the step was run, once
+        svi.update(state, X, Y)
 
 
 def test_the_secret_keys_do_not_stand_in_a_users_program():

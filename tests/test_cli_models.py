@@ -59,7 +59,8 @@ def test_a_model_is_tried_on_made_up_rows(here):
 
 
 def test_the_next_command_has_the_flags_that_were_given(here):
-    (here / "m.py").write_text(MODEL.format(sex='numpyro.sample("sex", dist.Categorical(jnp.ones(4) / 4))'))
+    sex = 'numpyro.sample("sex", dist.Categorical(jnp.ones(rows.levels("sex")) / rows.levels("sex")))'
+    (here / "m.py").write_text(MODEL.format(sex=sex))
     (here / "m.py").write_text("import jax.numpy as jnp\n" + (here / "m.py").read_text())
     flags = ["--set", "a=1", "--set", "b=two words", "--separator", ",", "--decimal", "."]
     ended = twin("check", "m.py", "data.csv", *flags)

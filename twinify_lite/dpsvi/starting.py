@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -76,6 +76,15 @@ def moved(params: PyTree) -> PyTree:
         return leaf + jax.random.normal(key, jnp.shape(leaf), jnp.result_type(leaf)) / 3 if is_real else leaf
 
     return tree.unflatten([move(leaf, key) for leaf, key in zip(leaves, keys, strict=False)])
+
+
+@contextlib.contextmanager
+def evaluated() -> Iterator[None]:
+    """Compute here and now what follows, also while a program is being traced."""
+    # Only then, because this also takes programs apart that are traced in here.
+    is_inside = traced(jnp.zeros(()))
+    with jax.ensure_compile_time_eval() if is_inside else contextlib.nullcontext():
+        yield
 
 
 def traced(values: PyTree) -> list[Array]:

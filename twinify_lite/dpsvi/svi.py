@@ -250,15 +250,16 @@ class DPSVI:
 
     def _places_agree(self, training: Training, params: PyTree, width: int | None) -> bool:
         """Whether a row's pass has the same bits at every place of the batches to come."""
-        if starting.traced((params, training.split.kwargs)):
+        if starting.traced((params, training.split.kwargs, training.program.forward.closed.consts)):
             return False
-        with jax.ensure_compile_time_eval():
-            return self._places_agree_at(training, starting.moved(params), width or self._width(training))
+        with starting.evaluated():
+            return self._places_agree_at(training, params, width or self._width(training))
 
     def _places_agree_at(self, training: Training, params: PyTree, number: int) -> bool:
         structure = training.split.structure
         invented = rows.invent_rows(structure.made_up, structure.kinds, number, seed=2)
-        shared, public = starting.jit_once(partial(step.draw_shared, training))(params, jax.random.key(0))
+        draw = starting.jit_once(lambda params, key: step.draw_shared(training, starting.moved(params), key))
+        shared, public = draw(params, jax.random.key(0))
         batch = step.made_up_batch(training, invented, number)
         spread = partial(step.spread, mesh=self._mesh)
         return row_program.places_agree(training.program, shared, public, batch, spread)
