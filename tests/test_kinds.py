@@ -244,6 +244,46 @@ def test_a_declared_model_guesses_and_says_so_or_asks_for_kinds(here):
     assert GUESSED in tw.load("data.twin").statement["public"]
 
 
+PREPARED = """
+import numpyro, numpyro.distributions as dist
+
+
+def preprocess(frame):
+    return frame[[]].assign(y=frame["a"] / 50)
+
+
+def model(rows):
+    with rows:
+        numpyro.sample("y", dist.Normal(0, 1))
+"""
+
+
+def test_declared_kinds_are_those_that_a_preprocess_reads_too(here):
+    """It is given columns by their kinds: without noise, the third cell would turn texts into numbers, and fail it."""
+    (here / "own.py").write_text(PREPARED)
+    (here / "schema.toml").write_text(
+        'columns.y = {kind = "number", min = 0, max = 1, decimals = 1, nullable = false}\n'
+    )
+    fit = ("fit", "data.csv", "--epsilon", 1, "--schema", "schema.toml", "--model", "own.py", "--set", "steps=3")
+    result = run(*fit, "--quiet", "--kinds", "declared")
+    assert result.exit_code == 1
+    assert "preprocess" in result.stderr
+    assert all(f"'{name}'" in result.stderr for name in "abc")
+    assert not list(here.glob("*.twin*"))
+
+
+def test_a_preprocess_reads_columns_whose_types_tell_their_kinds(here):
+    from twinify_lite.request import Request
+
+    (here / "own.py").write_text(PREPARED)
+    schema = tw.Schema([tw.Column(name="y", kind="number", min=0, max=1, nullable=False)])
+    asked = {"epsilon": 1.0, "delta": 1e-6, "model": "own.py", "relation": "add-remove", "target": None}
+    request = Request(**asked, options=None, kinds="declared")
+    ready = request.prepare(pd.DataFrame({"a": [0, 1] * 5}), schema, ())
+    assert ready.table.columns == ("y",)
+    assert GUESSED not in ready.taken
+
+
 def test_a_dry_run_tells_the_noise_of_kinds(here):
     assert "noise of kinds" in tw.dry_run("data.csv", epsilon=1.0)
     assert "noise of kinds" not in tw.dry_run("data.csv", epsilon=1.0, kinds="guess")

@@ -20,7 +20,7 @@ from twinify_lite.ledger import Ledger
 from twinify_lite.policy import given_columns
 from twinify_lite.quiet import quietly
 from twinify_lite.schema import Schema
-from twinify_lite.schema.draft import Undecided, fill
+from twinify_lite.schema.draft import Undecided, fill, undecided
 from twinify_lite.table import PrivateTable, read_table
 
 if TYPE_CHECKING:
@@ -87,10 +87,13 @@ class Request:
         """The model family, the table as the model wants it, and its schema with a kind for every column."""
         declared = declared_in(schema, accept)
         family = self.family(declared)
+        kinds = self._kinds(family)
         raw = read_as_declared(data, declared)
+        if kinds == "declared":
+            _require_types(family, raw)
         with quietly():
             table = family.prepare(raw)
-            begun, undecided = begin(table, declared, kinds=self._kinds(family))
+            begun, undecided = begin(table, declared, kinds=kinds)
         require_columns(begun)
         if self.policy is not None:
             self.policy.check_columns(_columns_of(family, begun, raw, table))
@@ -201,6 +204,18 @@ def read_as_declared(data: Data, declared: Schema | None) -> PrivateTable:
     if not is_file or declared is None or declared.style is None:
         return read_table(data)
     return read_table(data, decimal=declared.style.decimal, encoding=declared.style.encoding)
+
+
+def _require_types(family: Any, raw: PrivateTable) -> None:
+    """Refuse a `preprocess` of columns whose kinds it would be given by a guess: no schema speaks of what it reads."""
+    source = getattr(family, "source", None)
+    untold = () if source is None or source.preprocess is None else undecided(None, raw)
+    if untold:
+        raise SchemaError(
+            f"The types of these columns do not tell their kinds, in which preprocess reads them: "
+            f"{', '.join(map(repr, untold))}. No schema can declare them. Have them guessed from the cells without "
+            'noise: kinds="guess" (--kinds guess), which the statement then says; or prepare the table before the fit.'
+        )
 
 
 def _columns_of(family: Any, schema: Schema, raw: PrivateTable, table: PrivateTable) -> Iterable[str]:
