@@ -100,6 +100,13 @@ def test_sums_are_exact_in_any_order_and_so_is_their_noise(values, drawn):
     assert float(lattice.add_noise(total, jnp.int32([drawn]))[0]) == pytest.approx(sum(values) + drawn, rel=2e-7)
 
 
+@pytest.mark.parametrize("rows", [1, 31, 32, 157, 256, 4096])
+@pytest.mark.parametrize("value", [2**22, -(2**22), 2**22 - 1, 1 - 2**16])
+def test_sums_of_the_longest_rows_are_exact(rows, value):
+    values = jnp.full((rows, 2), value, jnp.int32).at[rows // 2, 1].set(-value)
+    assert whole(lattice.sum_clipped(values)).tolist() == [rows * value, (rows - 2) * value]
+
+
 def test_what_is_released_is_a_function_of_the_sum_with_its_noise():
     """Every way to divide an integer between the sum and the noise gives the same number, bit by bit."""
     released = {

@@ -89,7 +89,7 @@ def whole_sum(
         # The weights carry the lattice's scale, so that sums over a chunk come out in steps.
         words = _in_steps(program.forward, leaves, passed, factors * (on.limit / clip_norm), devices)
     below = jnp.where(mask, jnp.where(norms <= clip_norm, on.count, -on.count), 0).astype(jnp.int32)
-    return WholeSum(tree.unflatten(words), lattice.sum_rows(below), clip_norm / on.limit)
+    return WholeSum(tree.unflatten(words), lattice.sum_clipped(below), clip_norm / on.limit)
 
 
 def float_sum(
@@ -146,7 +146,7 @@ def _in_steps(
     """The weighted sum in whole steps: direct leaves are truncated row by row, tapped ones summed over chunks."""
     result: list[Words | None] = [None] * program.shared
     for i, leaf in zip(program.direct, passed.direct, strict=True):
-        result[i] = lattice.sum_rows(lattice.truncated(ghost.weighed(weights, leaf)))
+        result[i] = lattice.sum_clipped(lattice.truncated(ghost.weighed(weights, leaf)))
     for tap, total in zip(program.taps, _tapped(program, leaves, passed, weights, devices), strict=True):
         result[tap.leaf] = total
     return result

@@ -40,6 +40,8 @@ _UNIT = 2.0**-24  # the relative error of one rounding in single precision
 # Whole numbers up to this are exact in single precision, and 4,096 of them add up in two words of 16 and 32 bits.
 _MOST = 2**22
 _BITS = 16
+# The sum of as many rows stays below 2^31, with room for what rounding adds to one.
+_TOGETHER = 2**8
 
 
 class Lattice(NamedTuple):
@@ -110,6 +112,12 @@ def sum_rows(values: Int[Array, "row *n"]) -> Words:
     return _carried(
         jnp.sum(values >> _BITS, axis=0, dtype=jnp.int32), jnp.sum(values & (2**_BITS - 1), axis=0, dtype=jnp.int32)
     )
+
+
+def sum_clipped(values: Int[Array, "row *n"]) -> Words:
+    """The exact sum over at most 2^15 rows of at most 2^22 steps each: some of them fit into one word together."""
+    together = max(size for size in range(1, _TOGETHER + 1) if values.shape[0] % size == 0)
+    return sum_rows(jnp.sum(values.reshape(-1, together, *values.shape[1:]), axis=1, dtype=jnp.int32))
 
 
 def add(a: Words, b: Words) -> Words:
