@@ -180,6 +180,17 @@ def test_noise_that_hides_a_kind_is_told():
     assert any("Precision hidden by noise" in note and "'y'" in note for note in notes)
 
 
+def test_a_kind_that_noise_all_but_hides_may_be_wrong_and_is_told():
+    frame = pd.DataFrame({f"c{i}": ["red", "green", "blue"] * 60 for i in range(12)})
+    told = 0
+    for seed in range(4):
+        found = tw.discover(frame, ledger=tw.Ledger(1.0, 1e-6, insecure_seed=seed), share=0.5)
+        wrong = [name for name in frame if found.schema[name].kind != "category"]
+        assert all(any("may be wrong" in note and f"'{name}'" in note for note in found.notes) for name in wrong)
+        told += sum("Kinds that may be wrong" in note for note in found.notes)
+    assert told
+
+
 def test_more_rows_leave_more_for_the_model():
     table = read_table(pd.DataFrame({"x": ["1"] * 4, "y": ["2"] * 4}))
     schema, undecided = begin(table, None, kinds="private")

@@ -26,7 +26,7 @@ from twinify_lite.schema.guess_moment import coarsest_of, moment_of_timestamps
 from twinify_lite.schema.guess_votes import Poll
 from twinify_lite.table import PrivateTable
 
-# The chance that any column shows a form by noise alone.
+# The chance that any column shows a form by noise alone; or where the noise is large, any one column.
 _FALSE = 0.05
 
 
@@ -44,8 +44,8 @@ class _Question(NamedTuple):
 
 def find_kinds(
     schema: Schema, undecided: Sequence[str], table: PrivateTable, receipt: Receipt, *, delta: float
-) -> tuple[Schema, list[str]]:
-    """The schema with kinds for the `undecided` columns, and the columns whose forms the noise hides.
+) -> tuple[Schema, dict[str, bool]]:
+    """The schema with kinds for the `undecided` columns, and which of those the noise hides wholly, or all but hides.
 
     Formal guarantee: the noisy counts are one tally that `receipt` pays for, and one row shows a rare form with
     probability at most `delta`.
@@ -55,11 +55,11 @@ def find_kinds(
     # A row whose cells are all there has so many votes of a smaller weight.
     spread = len(questions) ** 0.5
     found: dict[str, dict[str, Any]] = {}
-    hidden = []
+    hidden: dict[str, bool] = {}
     for place, (name, question) in enumerate(questions.items()):
-        counts = _counts(question, tally, place, columns=len(questions), delta=delta / len(questions))
+        counts, is_sure = _counts(question, tally, place, columns=len(questions), delta=delta / len(questions))
         found[name] = _kind(question.type, np.rint(counts * spread).astype(np.int64))
-        hidden += [] if counts.any() else [name]
+        hidden |= {} if is_sure else {name: not counts.any()}
     return schema.replace_columns(guessed_as(name, keys, table) for name, keys in found.items()), hidden
 
 
@@ -86,19 +86,17 @@ def _ballot(question: _Question) -> Ballot:
     return Ballot(question.forms, np.append(np.arange(number), -1), number)
 
 
-def _counts(question: _Question, tally: Tally, place: int, *, columns: int, delta: float) -> np.ndarray:
-    """The counts of forms that stand clear of their noise, the others as zero."""
-    counts = np.zeros(len(question.families))
-    counts[~question.rare] = _clear(
-        tally.counts(place, ~question.rare), tally.scale, question.families[~question.rare], columns
-    )
+def _counts(question: _Question, tally: Tally, place: int, *, columns: int, delta: float) -> tuple[np.ndarray, bool]:
+    """The counts of forms that stand clear of their noise, the others as zero; and whether any surely does."""
+    counts, usual = np.zeros(len(question.families)), ~question.rare
+    counts[usual], is_sure = _clear(tally.counts(place, usual), tally.scale, question.families[usual], columns)
     if question.rare.any():
         counts[question.rare] = np.maximum(tally.select(place, question.rare, delta=delta), 0)
-    return counts
+    return counts, is_sure or bool(counts[question.rare].any())
 
 
-def _clear(noisy: np.ndarray, noise: float, families: np.ndarray, columns: int) -> np.ndarray:
-    """Noisy counts, but zero where they may well be noise.
+def _clear(noisy: np.ndarray, noise: float, families: np.ndarray, columns: int) -> tuple[np.ndarray, bool]:
+    """Noisy counts, but zero where they may well be noise; and whether noise hardly shows any in all columns together.
 
     Each family has the same chance of showing a form by noise alone. Where no form stands clear, the one that does so
     best is taken, if the chance of that is small for this column, if not for all of them.
@@ -107,9 +105,9 @@ def _clear(noisy: np.ndarray, noise: float, families: np.ndarray, columns: int) 
     chance = _FALSE / len(names)
     found = _above(noisy, noise, member, sizes, chance / (2 * columns))
     if found.any():
-        return found
+        return found, True
     found = _above(noisy, noise, member, sizes, chance)
-    return np.where(found == found.max(), found, 0.0)
+    return np.where(found == found.max(), found, 0.0), False
 
 
 def _above(noisy: np.ndarray, noise: float, member: np.ndarray, sizes: np.ndarray, chance: float) -> np.ndarray:

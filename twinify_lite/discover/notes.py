@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from twinify_lite.cells import decimals_of
 from twinify_lite.discover.bounds import bounds
@@ -78,11 +78,14 @@ def ignored_constraints(dropped: Iterable[Constraint]) -> list[str]:
     return [f"Ignored, because it does not fit what was found: {constraint}." for constraint in dropped]
 
 
-def hidden_kinds(schema: Schema, names: Sequence[str]) -> list[str]:
-    """The columns of which noise hides what their cells look like."""
+def hidden_kinds(schema: Schema, hidden: Mapping[str, bool]) -> list[str]:
+    """The columns of which noise hides what their cells look like, wholly or almost."""
+    names = [name for name, is_whole in hidden.items() if is_whole]
     texts = [name for name in names if schema[name].is_levelled]
     others = [name for name in names if name not in texts]
+    unsure = [name for name in hidden if name not in names]
     said = (
+        ("Kinds that may be wrong", unsure, "Noise all but hides them. Declare `kind`, which costs nothing."),
         ("Kinds hidden by noise", texts, "Their texts are taken as they are. Declare `kind`, which costs nothing."),
         ("Precision hidden by noise", others, "Declare `decimals`, or `resolution`, which costs nothing."),
     )
