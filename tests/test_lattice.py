@@ -194,7 +194,7 @@ def test_one_row_moves_the_integers_by_at_most_the_limit_and_its_rounding(name, 
         assert abs(a[-1]) <= count * STEPS.count
 
 
-@pytest.mark.parametrize("rows", [1000, 8000, pytest.param(100_000), pytest.param(10**6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows", [1000, 8000, 10**5, 10**6, 10**7])
 def test_a_row_more_moves_a_sum_of_very_many_by_one_row(rows):
     """In float32 a row more moved the sum of a million by 1.07 clip norms."""
     shared = {"w": jnp.ones(1)}
